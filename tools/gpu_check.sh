@@ -85,11 +85,13 @@ races() {
   unset FULMAR_RACECHECK
 }
 
-# bench NAME FLAGS...
+# bench NAME COMMAND FLAGS... A tree to compare with may have the one command alone, which measures steps.
 bench() {
   name=$1
-  shift
-  timeout 280 "${of:-$tree}/fulmar" bench --device cuda --zeros 0.9 --quiet --json "$report/$name.json" "$@" \
+  command=$2
+  shift 2
+  "${of:-$tree}/fulmar" bench --help | grep -q "^  $command " || command=
+  timeout 280 "${of:-$tree}/fulmar" bench $command --devices cuda --zeros 0.9 --quiet --json "$report/$name.json" "$@" \
     >"$report/$name.txt" 2>&1 || failed=1
   tables="$tables $report/$name.txt"
 }
@@ -103,11 +105,11 @@ ab() {
     for side in before after; do
       of=$tree
       [ $side = after ] || of=$before
-      bench "ab-$side-decode-$round" --synthetic rwkv7-7.2b --decode 1,8,32,128,320,960 --prefill 1x1024,1x4096,8x512 \
+      bench "ab-$side-decode-$round" steps --synthetic rwkv7-7.2b --decode 1,8,32,128,320,960 --prefill 1x1024,1x4096,8x512 \
         --state-dtype fp32,fp16 --repeats 5
-      bench "ab-$side-small-$round" --synthetic rwkv7-1.5b --decode 1,32 --prefill "" --repeats 5
-      bench "ab-$side-tiny-$round" --synthetic rwkv7-0.1b --decode 1,32 --prefill "" --repeats 5
-      bench "ab-$side-rwkv6-$round" --synthetic rwkv6-7b --decode 1,8,32,128,320 --prefill 1x1024,1x4096 --repeats 5
+      bench "ab-$side-small-$round" steps --synthetic rwkv7-1.5b --decode 1,32 --prefill "" --repeats 5
+      bench "ab-$side-tiny-$round" steps --synthetic rwkv7-0.1b --decode 1,32 --prefill "" --repeats 5
+      bench "ab-$side-rwkv6-$round" steps --synthetic rwkv6-7b --decode 1,8,32,128,320 --prefill 1x1024,1x4096 --repeats 5
     done
   done
   unset of
@@ -139,18 +141,18 @@ for what in "$@"; do
     demo) demo ;;
     sanitize) sanitize ;;
     races) races ;;
-    decode) bench decode --synthetic rwkv7-7.2b --decode 1,8,32,128,320,960 --prefill "" --state-dtype fp32,fp16 ;;
-    prefill) bench prefill --synthetic rwkv7-7.2b --decode "" --prefill 1x1024,1x4096,8x512 ;;
-    kernels) bench kernels --synthetic rwkv7-7.2b --decode 1,32,320,960 --prefill 1x4096 --repeats 1 --kernels ;;
+    decode) bench decode steps --synthetic rwkv7-7.2b --decode 1,8,32,128,320,960 --prefill "" --state-dtype fp32,fp16 ;;
+    prefill) bench prefill steps --synthetic rwkv7-7.2b --decode "" --prefill 1x1024,1x4096,8x512 ;;
+    kernels) bench kernels kernels --synthetic rwkv7-7.2b --decode 1,32,320,960 --prefill 1x4096 --repeats 1 ;;
     small) bench small-1.5b --synthetic rwkv7-1.5b --decode 1,32 --prefill ""
       bench small-0.1b --synthetic rwkv7-0.1b --decode 1,32 --prefill "" ;;
-    rwkv6) bench rwkv6 --synthetic rwkv6-7b --decode 1,8,32,128,320 --prefill 1x1024,1x4096 --kernels ;;
-    floor) bench floor --synthetic rwkv7-7.2b --decode 1,32,320 --prefill 1x1024 --pretend simt ;;
-    no-panels) bench panels --synthetic rwkv7-7.2b --decode 12,16,32,64 --prefill "" --kernels
-      bench no-panels --synthetic rwkv7-7.2b --decode 12,16,32,64 --prefill "" --kernels --pretend sm80 ;;
+    rwkv6) bench rwkv6 kernels --synthetic rwkv6-7b --decode 1,8,32,128,320 --prefill 1x1024,1x4096 ;;
+    floor) bench floor steps --synthetic rwkv7-7.2b --decode 1,32,320 --prefill 1x1024 --pretend simt ;;
+    no-panels) bench panels kernels --synthetic rwkv7-7.2b --decode 12,16,32,64 --prefill ""
+      bench no-panels kernels --synthetic rwkv7-7.2b --decode 12,16,32,64 --prefill "" --pretend sm80 ;;
     ab) ab ;;
     serve) for size in 7.2b 1.5b; do
-        bench serve-$size --synthetic rwkv7-$size --serve --streams 320 --tokens 256
+        bench serve-$size serve --synthetic rwkv7-$size --streams 320 --tokens 256
       done ;;
     *) echo "unknown part '$what'" >&2; exit 2 ;;
   esac

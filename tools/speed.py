@@ -4,7 +4,7 @@
   tools/speed.py                     writes SPEED.md
   tools/speed.py --check             fails where SPEED.md is not what the results make
   tools/speed.py add REPORT.json --machine NAME --weights KIND --commit HASH --command "..." [--file STEM] [--driver V]
-                                     appends the lines of a report that `fulmar bench --json REPORT.json` wrote
+                                     appends the lines of a report that `fulmar bench steps --json REPORT.json` wrote
 
 A line is one measurement: machine, date, commit, command, model, weights, case, tok_s; where it was taken also driver, states, form
 (how the model is spread or computed), roofline_tok_s, peer and peer_tok_s, aim_tok_s, note. Of equal ones the newest is shown.
@@ -169,7 +169,7 @@ def page(lines):
 
 
 def add(options):
-    """Appends the lines of a report of `fulmar bench --json`."""
+    """Appends the lines of a report of `fulmar bench steps --json`."""
     report = json.loads(Path(options.report).read_text())
     with open(RESULTS / f"{options.file or options.machine.lower().replace(' ', '-')}.jsonl", "a") as out:
         for line in report["lines"]:

@@ -24,13 +24,20 @@ using Words = std::vector<std::string>;
 // An error that names what stands in the place of a command and is none, and those that there are; empty: it
 // is one, or nothing stands there.
 std::string unknown_command(const CLI::App& app, const Words& words) {
-  if (words.empty() || words.front().starts_with('-')) return {};
-  std::string names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->check_name(words.front())) return {};
-    names += (names.empty() ? "" : ", ") + command->get_name();
+  const CLI::App* above = &app;
+  for (const std::string& word : words) {
+    const auto commands = above->get_subcommands([](const CLI::App*) { return true; });
+    if (commands.empty() || word.starts_with('-')) return {};
+    const auto named = std::find_if(commands.begin(), commands.end(),
+                                    [&](const CLI::App* command) { return command->check_name(word); });
+    if (named == commands.end()) {
+      std::string names;
+      for (const CLI::App* command : commands) names += (names.empty() ? "" : ", ") + command->get_name();
+      return "fulmar: there is no command '" + word + "'; wanted one of " + names + "\n";
+    }
+    above = *named;
   }
-  return "fulmar: there is no command '" + words.front() + "'; wanted one of " + names + "\n";
+  return {};
 }
 
 void parse(CLI::App& app, Words words) {

@@ -1,6 +1,6 @@
 // Every island, and the products that they end with, as a subject: what it gets, how it is run in its default
 // body or as the backend has it, and what it moves and computes at least. One list serves the comparison of a
-// backend with itself, of two backends with each other, and `bench --kernels`.
+// backend with itself, of two backends with each other, and `bench kernels`.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 #!/bin/sh
 # When each kernel of a step began and ended, on a machine with an NVIDIA GPU and CUPTI (part of CUDA):
-#   tools/kernel_timeline/run.sh OUT.tsv build/release/fulmar bench --device cuda --synthetic rwkv7-7.2b --decode 32 --prefill ""
+#   tools/kernel_timeline/run.sh OUT.tsv build/release/fulmar bench steps --devices cuda --synthetic rwkv7-7.2b --decode 32 --prefill ""
 # prints what each kernel adds to the step (timeline.py). TIMELINE_DEVICE=1 in the environment notes those of the second GPU.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -15,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "app/bench/bench_commands.h"
 #include "app/bench/engine_load.h"
 #include "app/bench/local_server.h"
 #include "app/bench/planned_schedule.h"
@@ -172,15 +172,6 @@ double machine_load() {
   return getloadavg(&load, 1) == 1 ? load : 0;
 }
 
-Status write_json(const std::string& path, const std::string& text) {
-  if (path.empty()) return {};
-  std::ofstream file(path, std::ios::binary);
-  file << text << "\n";
-  file.close();
-  if (!file) return Error{ErrorKind::io, fmt::format("'{}' cannot be written", path)};
-  return {};
-}
-
 // ---- what the model's own steps take
 // ---------------------------------------------------------------------------
 
@@ -264,13 +255,13 @@ Result<int> run_acceptance(const LoadFlags& flags, double rate, LoadTarget targe
   const auto after = counters_of(target);
   const LoadFigures figures = load_figures(records, lengths);
   fmt::print(
-      "load      conrwkv, {} requests, {} per second, {}\nmachine   load average {:.2f} before the run\n\n{}",
-      count, flags.rate, flags.dataset.empty() ? "made-up prompts" : flags.dataset, machine,
+      "load      {}, {} requests, {} per second, {}\nmachine   load average {:.2f} before the run\n\n{}",
+      flags.client, count, flags.rate, flags.dataset.empty() ? "made-up prompts" : flags.dataset, machine,
       load_table(figures));
   const int64_t asked = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   if (before && after) print_server_count(*before, *after, asked, count);
   if (own != nullptr) print_bounds(*own, schedule, figures.seconds);
-  FULMAR_TRY(write_json(flags.json, load_json(figures)));
+  FULMAR_TRY(write_report(flags.json, load_json(figures)));
   const bool all_well = figures.successes == count && figures.exact == count;
   return all_well ? 0 : 1;
 }
@@ -306,7 +297,7 @@ std::string steady_text(const SteadyRate& rate, double model) {
                      rate.tokens_per_second / model * 100, rate.seconds);
 }
 
-void print_serve(const LoadFlags& flags, const BenchReport& alone, int64_t prompt_tokens, int64_t slots,
+void print_serve(const StreamFlags& flags, const BenchReport& alone, int64_t prompt_tokens, int64_t slots,
                  const Seen& engine, const Seen& server) {
   const double model = rate_of(alone, "decode");
   fmt::print(
@@ -360,43 +351,6 @@ std::string stream_body(const std::string& prompt, int64_t tokens) {
 
 }  // namespace
 
-int64_t LoadFlags::rows() const {
-  if (slots > 0) return slots;
-  return serve ? streams : 0;
-}
-
-void add_load_flags(CLI::App& app, LoadFlags& flags) {
-  constexpr const char* kGroup = "A server under load";
-  app.add_option("--load", flags.load, "send the acceptance load of this client: conrwkv")
-      ->check(CLI::IsMember({"conrwkv"}))
-      ->group(kGroup);
-  app.add_option("--rate", flags.rate, "requests per second, or inf for all at once")
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--num-prompts", flags.num_prompts)
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--url", flags.url, "a server that runs, http://HOST:PORT; default: one of our own")
-      ->group(kGroup);
-  app.add_option("--dataset", flags.dataset, "conversations, a ShareGPT file; default: made-up prompts")
-      ->group(kGroup);
-  app.add_flag("--serve", flags.serve, "streams that decode together: steps alone, engine, server")
-      ->excludes("--load")
-      ->group(kGroup);
-  app.add_option("--streams", flags.streams)
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--tokens", flags.tokens, "of each stream")
-      ->check(CLI::Range(2, 65536))
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--slots", flags.slots, "sequences that our own server runs at once; 0 suits the load")
-      ->check(CLI::NonNegativeNumber)
-      ->group(kGroup);
-}
-
 Result<int> bench_load(const LoadFlags& flags, const LoadModel& load_model) {
   FULMAR_ASSIGN(const double rate, parse_rate(flags.rate));
   std::optional<OwnServer> own;
@@ -407,7 +361,7 @@ Result<int> bench_load(const LoadFlags& flags, const LoadModel& load_model) {
   return run_acceptance(flags, rate, std::move(target), own ? &*own : nullptr);
 }
 
-Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, BenchOptions options) {
+Result<int> bench_serve(const StreamFlags& flags, LoadedModel model, BenchOptions options) {
   const std::string name = model.path.filename().string();
   const auto count = static_cast<size_t>(flags.streams);
   const std::vector<int64_t> lengths(count, flags.tokens);
@@ -422,7 +376,7 @@ Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, BenchOptions 
   alone.model = name;
 
   ServeEngineFlags engine_flags;
-  engine_flags.slots = flags.rows();
+  engine_flags.slots = flags.slots;
   engine_flags.max_queue = std::max(engine_flags.max_queue, flags.streams);
   FULMAR_ASSIGN(const auto own, LocalServer::start(std::move(model), engine_flags));
   FULMAR_ASSIGN(const auto engine_records,
@@ -435,7 +389,7 @@ Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, BenchOptions 
 
   const Seen engine = seen_by(engine_records, lengths), server = seen_by(records, lengths);
   print_serve(flags, alone, prompt_tokens, own->engine().stats().slots_total, engine, server);
-  FULMAR_TRY(write_json(flags.json, serve_json(alone, engine, server)));
+  FULMAR_TRY(write_report(flags.json, serve_json(alone, engine, server)));
   return server.figures.exact == count ? 0 : 1;
 }
 

@@ -102,13 +102,18 @@ void warn_of_activation(const DeviceFlags& flags, const Checkpoint& checkpoint) 
 }  // namespace
 
 void add_model_flags(CLI::App& app, ModelFlags& flags) {
+  add_file_flags(app, flags);
+  add_template_flag(app, flags.chat_template);
+  add_device_flags(app, flags.devices);
+  add_state_flags(app, flags.devices);
+}
+
+void add_file_flags(CLI::App& app, ModelFlags& flags) {
   app.add_option("-m,--model", flags.model,
                  "model file (.pth, .safetensors, .st, .gguf, .rwkvq), folder with one model, or the name of "
                  "an installed one; "
                  "default: the bundled demo model");
   app.add_option("--vocab", flags.vocab, "vocabulary file; default: chosen from the model");
-  add_template_flag(app, flags.chat_template);
-  add_device_flags(app, flags.devices);
   const CLI::Validator is_strategy(
       [](const std::string& name) {
         const auto strategy = strategy_named(name);

@@ -39,8 +39,10 @@ struct ModelFlags {
   bool quiet = false;  // no progress bar
 };
 
-// Adds --model, --vocab, the flags of devices, and what belongs to them.
+// Adds --model, --vocab, how chats are written, devices, states, and what belongs to them.
 void add_model_flags(CLI::App& app, ModelFlags& flags);
+// Adds what is read and how: --model, --vocab, --quantize.
+void add_file_flags(CLI::App& app, ModelFlags& flags);
 void add_template_flag(CLI::App& app, std::string& choice);
 
 struct LoadedModel {

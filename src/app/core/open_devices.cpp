@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <span>
 #include <thread>
@@ -197,10 +198,6 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
       ->capture_default_str()
       ->group("");
   app.add_option("--threads", flags.threads, "CPU threads; 0 takes all cores")->capture_default_str();
-  app.add_option("--state-dtype", flags.state_dtype,
-                 "how states are kept between tokens on a GPU: fp32 or fp16")
-      ->check(CLI::IsMember({"fp32", "fp16"}))
-      ->capture_default_str();
   app.add_option(
          "--activation", flags.activation,
          "what activations are rounded to before a product. GPU: fp16; bf16, for weights beyond 65504; fp8 "
@@ -209,13 +206,6 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
          "int15, quicker by a third; int8, twice as quick, coarser. auto: fp16, int22")
       ->check(CLI::IsMember({"auto", "fp16", "bf16", "fp8", "int22", "int15", "int8"}))
       ->capture_default_str();
-  app.add_option(
-         "--defer-state-writes", flags.defer,
-         "write states after every M-th token only and replay the tokens since on chip, 1 to 16; 0: 4 for "
-         "fp32 states on a GPU, else 1")
-      ->check(CLI::Range(int64_t{0}, kMostDeferred))
-      ->capture_default_str()
-      ->group("");
   app.add_flag(
       "--deterministic", flags.deterministic,
       "the same tokens and bits for a sequence whatever else is computed with it (batch-invariant): one "
@@ -231,7 +221,22 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
       ->group("");
 }
 
-void show_pretend(CLI::App& app) { app.get_option("--pretend")->group("Options"); }
+void add_state_flags(CLI::App& app, DeviceFlags& flags) {
+  app.add_option("--state-dtype", flags.state_dtype,
+                 "how states are kept between tokens on a GPU: fp32 or fp16")
+      ->check(CLI::IsMember({"fp32", "fp16"}))
+      ->capture_default_str();
+  app.add_option(
+         "--defer-state-writes", flags.defer,
+         "write states after every M-th token only and replay the tokens since on chip, 1 to 16; auto, "
+         "or 0: 4 for fp32 states on a GPU, else 1")
+      ->transform(CLI::Transformer(std::map<std::string, std::string>{{"auto", "0"}}).description(""))
+      ->check(CLI::Range(int64_t{0}, kMostDeferred))
+      ->default_str("auto")
+      ->group("");
+}
+
+void show_option(CLI::App& app, const std::string& name) { app.get_option(name)->group("Options"); }
 
 UsableGpus usable_gpus() { return {std::string(gpu_kind()), static_cast<int64_t>(list_gpus().size())}; }
 

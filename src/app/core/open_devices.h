@@ -37,8 +37,10 @@ struct DeviceFlags {
 
 // Adds --devices, --tp, --split and what belongs to them.
 void add_device_flags(CLI::App& app, DeviceFlags& flags);
-// Shows --pretend in the help of a command, where it is hidden otherwise.
-void show_pretend(CLI::App& app);
+// Adds how the devices keep states.
+void add_state_flags(CLI::App& app, DeviceFlags& flags);
+// Shows an option in the help of a command, which is hidden in others.
+void show_option(CLI::App& app, const std::string& name);
 
 // The GPUs that the program can use.
 struct UsableGpus {

@@ -229,7 +229,7 @@ void add_eval(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<EvalFlags>();
   auto* command = app.add_subcommand("eval", "Measure accuracy or perplexity");
   add_model_flags(*command, flags->model);
-  show_pretend(*command);
+  show_option(*command, "--pretend");
   command->add_option("--suite", flags->suite, "'demo', or a jsonl file of {skill, prompt, answer}");
   command->add_option("--text", flags->text, "a text file: perplexity");
   command->add_option("--lambada", flags->lambada, "a jsonl file of {text}: is the last word predicted?");

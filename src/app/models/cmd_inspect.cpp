@@ -171,6 +171,7 @@ void add_inspect(CLI::App& app, Command& chosen) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   add_device_flags(*command, flags->devices);
+  add_state_flags(*command, flags->devices);
   command->footer(
       "Examples:\n  fulmar inspect rwkv7-g1-1.5b.pth\n  fulmar inspect --tensors model.safetensors\n"
       "  fulmar inspect --plan --devices 0,1 --slots 64 rwkv7-g1-13.3b.pth\n"

@@ -11,6 +11,11 @@ namespace fulmar {
 
 namespace {
 
+constexpr auto kOwnCommand = Spelling::Place::own_command;
+constexpr std::string_view kMeasuring = "bench";
+constexpr std::string_view kMeasured = "what bench measures";  // its own command
+constexpr std::string_view kUsual = "steps";                   // measured where nobody says
+
 constexpr Spelling kOwn[] = {
     {"", "--device", 1, "--devices=$", {}, {}, false},
     {"", "--pp-devices", 1, "--devices=all", {}, "auto"},
@@ -28,7 +33,12 @@ constexpr Spelling kOwn[] = {
      "a folder of several models as --model means it"},
     {"control", "--state-dir", 1, "--sessions-dir=$"},
     {"bench", "--defer", 1, "--defer-state-writes=$"},
-    {"bench", "--speculate", 1, "--drafts=$"},
+    {"bench", "--kernels", 0, "kernels", {}, {}, true, kOwnCommand},
+    {"bench", "--structured", 0, "structured", {}, {}, true, kOwnCommand},
+    {"bench", "--serve", 0, "serve", {}, {}, true, kOwnCommand},
+    {"bench", "--load", 1, "load --client=$", {}, {}, true, kOwnCommand},
+    {"bench", "--drafts", 1, "drafts --drafter=$", {}, {}, true, kOwnCommand},
+    {"bench", "--speculate", 1, "drafts --drafter=$", {}, {}, true, kOwnCommand},
     {"eval", "--speculate", 1, "--drafts=$"},
 };
 
@@ -44,7 +54,7 @@ constexpr Spelling kOthers[] = {
     {"serve", "--max-queue-size", 1, "--max-queue=$"},
     {"serve", "--max_queue_size", 1, "--max-queue=$"},
     {"serve", "--max_completion_tokens", 1, "--max-tokens-limit=$"},
-    {"serve", "--debug", 0, "--log=debug", {}, {}, true, true},
+    {"serve", "--debug", 0, "--log=debug", {}, {}, true, Spelling::Place::of_program},
     {"serve", "--max-prefill-batch", 1, "", "a step's prompts are bounded in tokens, by --prefill-chunk"},
     {"serve", "--use-cuda-graph", 0, "", "the backend records its steps where that pays"},
     {"serve", "--max_seq_len", 1, "", "a recurrent state has no length"},
@@ -106,10 +116,12 @@ std::string note_of(const Spelling& row, const std::vector<std::string>& now) {
   return fmt::format("{} is spelled {} now", row.old, fmt::join(now, " "));
 }
 
-// Words that are translated one after the other into `words`.
+// Words of a command that are translated one after the other.
 class Translation {
  public:
-  Translation(TodaysWords& into, std::string_view command) : into_(into), command_(command) {}
+  // `into` ends with the command.
+  explicit Translation(TodaysWords& into)
+      : into_(into), command_(into.words.back()), behind_(into.words.size()) {}
 
   // Translates words[at] with its value and returns the place of the next one. `as_other`: it is another
   // server's, whose spellings need no note as long as they have an effect.
@@ -132,27 +144,56 @@ class Translation {
     return at + (apart ? 2 : 1);
   }
 
+  // Takes what bench measures, the word behind it; none where an option says it.
+  Result<size_t> take_measured(const std::vector<std::string>& words, size_t at) {
+    if (at == words.size() || words[at].starts_with('-')) return at;
+    FULMAR_TRY(say(kMeasured, words[at]));
+    into_.words.push_back(words[at]);
+    behind_++;
+    return at + 1;
+  }
+
+  // Says what bench measures where no word did.
+  void end_measured() {
+    const auto asks = [](const std::string& word) { return word == "--help" || word == "-h"; };
+    if (said_by_.contains(kMeasured) || std::any_of(into_.words.begin(), into_.words.end(), asks)) return;
+    into_.words.insert(into_.words.begin() + static_cast<ptrdiff_t>(behind_), std::string(kUsual));
+    into_.notes.push_back(
+        fmt::format("{} without a command is spelled {} {} now", command_, command_, kUsual));
+  }
+
  private:
+  using Place = Spelling::Place;
+
   Status replace(const Spelling& row, const std::string& value, bool as_other) {
     const std::vector<std::string> now = filled(row.now, value);
+    if (row.place == Place::own_command) FULMAR_TRY(say(kMeasured, row.old));
     for (const std::string& word : now) FULMAR_TRY(claim(split_word(word).name, row.old));
     if (row.told && (!as_other || now.empty())) into_.notes.push_back(note_of(row, now));
-    into_.words.insert(row.of_program ? into_.words.begin() : into_.words.end(), now.begin(), now.end());
+    const size_t at = row.place == Place::here         ? into_.words.size()
+                      : row.place == Place::of_program ? 0
+                                                       : behind_;
+    into_.words.insert(into_.words.begin() + static_cast<ptrdiff_t>(at), now.begin(), now.end());
+    if (row.place == Place::of_program) behind_ += now.size();
     return {};
   }
 
   // Says that two spellings of one option stand beside each other: neither goes before the other.
   Status claim(std::string_view option, std::string_view spelling) {
-    if (!option.starts_with("--")) return {};
-    const auto [first, fresh] = said_by_.emplace(option, spelling);
+    return option.starts_with("--") ? say(option, spelling) : Status();
+  }
+
+  Status say(std::string_view what, std::string_view spelling) {
+    const auto [first, fresh] = said_by_.emplace(what, spelling);
     if (fresh || first->second == spelling) return {};
     return Error{ErrorKind::invalid,
-                 fmt::format("{} and {} both say {}; wanted one of them", first->second, spelling, option)};
+                 fmt::format("{} and {} both say {}; wanted one of them", first->second, spelling, what)};
   }
 
   TodaysWords& into_;
-  const std::string_view command_;
-  std::map<std::string, std::string, std::less<>> said_by_;  // options of today, by which spelling
+  const std::string command_;
+  size_t behind_;  // the place behind the command, and behind its own one
+  std::map<std::string, std::string, std::less<>> said_by_;  // what today's words say, by which spelling
 };
 
 Status check_server(std::string_view name) {
@@ -180,9 +221,13 @@ Result<TodaysWords> in_todays_spellings(const std::vector<std::string>& words) {
   if (place == words.size()) return TodaysWords{words, {}};
   const std::string& command = words[place];
   today.words.assign(words.begin(), words.begin() + static_cast<ptrdiff_t>(place) + 1);
-  Translation translation(today, command);
+  Translation translation(today);
   bool as_other = false;
-  for (size_t at = place + 1; at < words.size();) {
+  size_t at = place + 1;
+  if (command == kMeasuring) {
+    FULMAR_ASSIGN(at, translation.take_measured(words, at));
+  }
+  while (at < words.size()) {
     const Word word = split_word(words[at]);
     if (command == "serve" && word.name == "--as" && !as_other) {
       const bool apart = !word.value;
@@ -199,6 +244,7 @@ Result<TodaysWords> in_todays_spellings(const std::vector<std::string>& words) {
       FULMAR_ASSIGN(at, translation.take(words, at, as_other));
     }
   }
+  if (command == kMeasuring) translation.end_measured();
   return today;
 }
 

@@ -2,6 +2,7 @@
 // words before they are parsed.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,7 +20,9 @@ struct Spelling {
   std::string_view why = {};  // said in the note, in place of today's words
   std::string_view of_value = {};  // the row holds for this value alone; empty: for any
   bool told = true;                // false: it stays as a second spelling, without a note
-  bool of_program = false;         // today's words are options of the program, which come before the command
+  // Where today's words stand: in place of the old one; before the command, as options of the program; or
+  // behind it, as one of its own commands.
+  enum class Place : uint8_t { here, of_program, own_command } place = Place::here;
 };
 
 // What this program itself used to understand.

@@ -104,10 +104,10 @@ def main():
                           (["--devices", "cpu,cpu,cpu,cpu,cpu,cpu,cpu"], "6 layers cannot be spread over 7 devices")):
         expect(flags, run("generate", "-m", MODEL, *flags, "x", code=2), *parts)
 
-    table = run("bench", "-q", "-m", MODEL, "--devices", "cpu,cpu", "--decode", "1,4", "--prefill", "2x32", "--repeats", "1")
+    table = run("bench", "steps", "-q", "-m", MODEL, "--devices", "cpu,cpu", "--decode", "1,4", "--prefill", "2x32", "--repeats", "1")
     expect("bench", table, "cpu (", " > cpu (", "decode", "prefill")
 
-    table = run("bench", "-q", "-m", MODEL, "--devices", "cpu", "--tp", "2", "--decode", "1,4", "--prefill", "2x32", "--repeats", "1")
+    table = run("bench", "steps", "-q", "-m", MODEL, "--devices", "cpu", "--tp", "2", "--decode", "1,4", "--prefill", "2x32", "--repeats", "1")
     expect("bench of slices", table, "cpu (", " + cpu (", "decode", "prefill")
 
     # A conversation that begins on one device, goes on over two in either form, and ends on one.
