@@ -136,7 +136,7 @@ std::vector<WorkerPtr> candidates(const Fleet& fleet, Wish wish) {
 }
 
 // Relays the turn to the worker that has its session, and where none has it, to any. A worker that does not
-// say may have it: then nothing is begun anew.
+// say, or is away, may have it, and one that has it may take nothing new: then nothing is begun anew.
 void search_and_relay(ControlService& service, ExchangePtr exchange, const JsonValue& body, Turn turn,
                       const std::vector<WorkerPtr>& workers) {
   const SessionSearch search = search_of(turn.key.id, body);
@@ -147,10 +147,15 @@ void search_and_relay(ControlService& service, ExchangePtr exchange, const JsonV
   ask_workers(
       service.client, exchange, search.method, request, workers,
       [&service, exchange, turn = std::move(turn), search](const std::vector<WorkerAnswer>& answers) mutable {
-        bool certain = true;
+        bool certain = !may_come_back(*service.supervisor.fleet(), turn.wish.model);
         for (const WorkerAnswer& answer : answers) {
           certain = certain && answer.status > 0 && answer.status < 500;
-          if (turn.wish.home.empty() && has_session(answer, search)) turn.wish.home = answer.worker->id;
+          if (!has_session(answer, search)) continue;
+          if (answer.worker->phase != WorkerPhase::ready) {
+            certain = false;
+          } else if (turn.wish.home.empty()) {
+            turn.wish.home = answer.worker->id;
+          }
         }
         if (!certain && turn.wish.home.empty()) return exchange->respond(not_certain());
         if (!turn.wish.home.empty()) service.homes.set(turn.key.text, turn.wish.home);
@@ -163,10 +168,15 @@ void pass_turn(ControlService& service, ExchangePtr exchange, const JsonValue& b
   Turn turn{.key = session_key(asked.path, asked.headers, body), .wish = {.model = model_of(asked, body)}};
   if (!turn.key.text.empty()) turn.wish.home = service.homes.find(turn.key.text);
   turn.wish.home_is_guess = turn.key.kind == Kind::guess;
-  if (turn.key.kind == Kind::session && turn.wish.home.empty()) {
-    const auto workers = candidates(*service.supervisor.fleet(), turn.wish);
-    if (workers.size() > 1)
-      return search_and_relay(service, std::move(exchange), body, std::move(turn), workers);
+  if (turn.key.kind == Kind::session) {
+    const FleetPtr fleet = service.supervisor.fleet();
+    const WorkerPtr home = find_worker(*fleet, turn.wish.home);
+    if (!home || home->phase != WorkerPhase::ready) {
+      turn.wish.home.clear();
+      const auto workers = candidates(*fleet, {.model = turn.wish.model, .draining = true});
+      if (workers.size() > 1 || (!workers.empty() && may_come_back(*fleet, turn.wish.model)))
+        return search_and_relay(service, std::move(exchange), body, std::move(turn), workers);
+    }
   }
   relay_turn(service, std::move(exchange), body, std::move(turn));
 }

@@ -139,6 +139,16 @@ SessionKey session_key(std::string_view path, const Headers& headers, const Json
   return key_of(SessionKey::Kind::guess, "first turn", hash, headers, body);
 }
 
+// What a worker serves is known once it has answered. What is in a shared store others have, too.
+bool may_come_back(const Fleet& fleet, std::string_view model) {
+  const auto names_it = [&](const WorkerPtr& worker) { return serves(*worker, model); };
+  const bool named = !model.empty() && std::any_of(fleet.begin(), fleet.end(), names_it);
+  return std::any_of(fleet.begin(), fleet.end(), [&](const WorkerPtr& worker) {
+    const bool away = !worker->answers() && worker->phase != WorkerPhase::exited;
+    return away && !shares_sessions(worker->spec) && (!named || worker->models.empty() || names_it(worker));
+  });
+}
+
 bool any_away(const Fleet& fleet, bool draining_too) {
   return std::any_of(fleet.begin(), fleet.end(), [&](const WorkerPtr& worker) {
     const bool asked = draining_too ? worker->answers() : worker->phase == WorkerPhase::ready;

@@ -57,5 +57,8 @@ SessionKey key_of_response(const std::string& id, const Headers& headers, const 
 
 // Whether a worker is away that may come back with what it keeps.
 bool any_away(const Fleet& fleet, bool draining_too);
+// Whether one of those that do not answer may come back with a session of that model that no other has;
+// empty, or a model that nobody serves: of any.
+bool may_come_back(const Fleet& fleet, std::string_view model);
 
 }  // namespace fulmar

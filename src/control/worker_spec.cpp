@@ -105,6 +105,11 @@ std::string spread_of(const WorkerSpec& spec) {
 
 }  // namespace
 
+bool shares_sessions(const WorkerSpec& spec) {
+  return std::any_of(spec.extra_arguments.begin(), spec.extra_arguments.end(),
+                     [](std::string_view word) { return word.substr(0, word.find('=')) == "--state-store"; });
+}
+
 Result<std::string> locate_model(const std::string& path, const std::string& models_dir) {
   if (!models_dir.empty()) return locate_below(path, models_dir);
   for (const char* ending : {"", ".pth"}) {

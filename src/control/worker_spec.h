@@ -64,6 +64,9 @@ Result<std::string> locate_model(const std::string& path, const std::string& mod
 std::vector<std::string> serve_arguments(const WorkerSpec& spec, const std::string& session_db,
                                          int64_t grace_seconds);
 
+// Whether its arguments name a store of sessions that workers share.
+bool shares_sessions(const WorkerSpec& spec);
+
 // The "spec" object of a worker (docs/http.md, "Control plane").
 void write_spec(JsonWriter& json, const WorkerSpec& spec);
 

@@ -9,8 +9,10 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "control/control_server.h"
 #include "net/http_client.h"
@@ -108,5 +110,53 @@ class ControlRig : public testing::Test {
   ControlOptions options_;
   std::unique_ptr<ControlServer> server_;
 };
+
+// A streaming request whose chunks can be watched while it runs.
+class Watched {
+ public:
+  Watched(uint16_t port, std::string target, std::string body) {
+    call_ = client_.send({.method = "POST",
+                          .host = "127.0.0.1",
+                          .port = port,
+                          .target = std::move(target),
+                          .body = std::move(body)},
+                         {.on_data =
+                              [this](std::string_view bytes) {
+                                std::lock_guard lock(mutex_);
+                                chunks_.emplace_back(bytes);
+                              },
+                          .on_end =
+                              [this](Status outcome) {
+                                std::lock_guard lock(mutex_);
+                                ended_ = true;
+                                fine_ = outcome.ok();
+                              }});
+  }
+  std::vector<std::string> chunks() {
+    std::lock_guard lock(mutex_);
+    return chunks_;
+  }
+  bool ended() {
+    std::lock_guard lock(mutex_);
+    return ended_;
+  }
+  bool fine() {
+    std::lock_guard lock(mutex_);
+    return fine_;
+  }
+  void cancel() { call_->cancel(); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> chunks_;
+  bool ended_ = false, fine_ = false;
+  std::shared_ptr<ClientCall> call_;
+  HttpClient client_;  // first to go: its callbacks use the rest
+};
+
+// The model of the fake worker that has answered.
+inline std::string served_by(const HttpResponse& response) {
+  return std::string(response.headers.get("X-Served-By"));
+}
 
 }  // namespace fulmar::test

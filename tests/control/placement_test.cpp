@@ -117,6 +117,29 @@ TEST(Placement, AWorkerThatIsAwayMayComeBack) {
   EXPECT_EQ(choose_worker(draining, {.home = "b", .draining = true})->id, "b");
 }
 
+TEST(Placement, ASessionMayComeBackWithAWorkerThatDoesNotAnswer) {
+  const WorkerPtr ready = worker("a", "m", 0);
+  for (const WorkerPhase phase :
+       {WorkerPhase::starting, WorkerPhase::unresponsive, WorkerPhase::stopping, WorkerPhase::waiting}) {
+    const Fleet fleet{ready, worker("b", "other", 0, phase)};
+    EXPECT_TRUE(may_come_back(fleet, ""));
+    EXPECT_TRUE(may_come_back(fleet, "other"));
+    EXPECT_TRUE(may_come_back(fleet, "unknown"));
+    EXPECT_FALSE(may_come_back(fleet, "m"));
+    auto unknown = std::make_shared<WorkerView>(*fleet[1]);
+    unknown->models.clear();
+    EXPECT_TRUE(may_come_back({ready, unknown}, "m"));
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"--state-store", "redis://x"}, {"--state-store=redis://x"}}) {
+      unknown->spec.extra_arguments = words;
+      EXPECT_FALSE(may_come_back({ready, unknown}, "m")) << "the others have it, too";
+    }
+  }
+  for (const WorkerPhase phase : {WorkerPhase::draining, WorkerPhase::exited}) {
+    EXPECT_FALSE(may_come_back({ready, worker("b", "m", 0, phase)}, ""));
+  }
+}
+
 TEST(SessionClaims, TheFirstClaimCounts) {
   SessionHomes homes(2);
   EXPECT_EQ(homes.claim("s", "a"), "a");

@@ -21,49 +21,6 @@ using testing::Not;
 
 using Routing = ControlRig;
 
-// A streaming request whose chunks can be watched while it runs.
-class Watched {
- public:
-  Watched(uint16_t port, std::string target, std::string body) {
-    call_ = client_.send({.method = "POST",
-                          .host = "127.0.0.1",
-                          .port = port,
-                          .target = std::move(target),
-                          .body = std::move(body)},
-                         {.on_data =
-                              [this](std::string_view bytes) {
-                                std::lock_guard lock(mutex_);
-                                chunks_.emplace_back(bytes);
-                              },
-                          .on_end =
-                              [this](Status outcome) {
-                                std::lock_guard lock(mutex_);
-                                ended_ = true;
-                                fine_ = outcome.ok();
-                              }});
-  }
-  std::vector<std::string> chunks() {
-    std::lock_guard lock(mutex_);
-    return chunks_;
-  }
-  bool ended() {
-    std::lock_guard lock(mutex_);
-    return ended_;
-  }
-  bool fine() {
-    std::lock_guard lock(mutex_);
-    return fine_;
-  }
-  void cancel() { call_->cancel(); }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::string> chunks_;
-  bool ended_ = false, fine_ = false;
-  std::shared_ptr<ClientCall> call_;
-  HttpClient client_;  // first to go: its callbacks use the rest
-};
-
 TEST_F(Routing, ProxyPassesEverythingButHopByHopHeaders) {
   begin();
   const std::string id = start_ready("m.pth");
@@ -140,10 +97,6 @@ TEST_F(Routing, ADyingWorkerCutsTheStream) {
   EXPECT_FALSE(stream.fine()) << "a broken answer must not look like a short one";
 }
 
-std::string served_by(const HttpResponse& response) {
-  return std::string(response.headers.get("X-Served-By"));
-}
-
 TEST_F(Routing, ByModel) {
   begin();
   start_ready("one.pth");
@@ -155,103 +108,6 @@ TEST_F(Routing, ByModel) {
   EXPECT_EQ(list.body, R"({"object":"list","data":[{"id":"one"},{"id":"two"}]})");
   EXPECT_EQ(ask("GET", "/v1/models/two").body, R"({"id":"two"})");
   EXPECT_EQ(ask("GET", "/v1/models/three").status, 404);
-}
-
-TEST_F(Routing, SessionsStickToTheirWorker) {
-  begin();
-  start_ready("one.pth");
-  start_ready("two.pth");
-  std::map<std::string, std::string> homes;
-  for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 4; ++i) {
-      const std::string session = std::to_string(i);
-      const std::string home =
-          served_by(ask("POST", "/v1/completions", R"({"prompt":"x","session_id":")" + session + "\"}"));
-      if (round == 0) homes[session] = home;
-      EXPECT_EQ(homes[session], home);
-    }
-  }
-}
-
-// Two workers, of which the one is chosen where nothing says otherwise.
-class Conversations : public ControlRig {
- protected:
-  void begin_with_two() {
-    begin();
-    for (const char* name : {"one.pth", "two.pth"}) ids_.push_back(start_ready(name));
-    busy_ = std::make_unique<Watched>(server_->port(), at_two("/v1/completions"), R"({"prompt":"silent"})");
-    ASSERT_TRUE(eventually([&] { return worker(ids_[1])->in_flight->load() == 1; }));
-  }
-  std::string at_two(const std::string& target) const {
-    return "/api/workers/" + ids_[1] + "/proxy" + target;
-  }
-  std::string server_of(const std::string& method, const std::string& target, const std::string& body = {},
-                        const Headers& headers = {}) const {
-    const HttpResponse response = ask(method, target, body, headers);
-    return response.status == 200 ? served_by(response) : std::to_string(response.status);
-  }
-
-  std::vector<std::string> ids_;
-  std::unique_ptr<Watched> busy_;
-};
-
-// As after a restart of the control plane: it has placed none of them.
-TEST_F(Conversations, ASessionIsFoundWhereItIsHoweverItIsNamed) {
-  begin_with_two();
-  EXPECT_EQ(server_of("POST", "/v1/completions", R"({"prompt":"x"})"), "one");
-  for (const char* session : {"field", "nested", "header", "tree:3"}) {
-    ask("PUT", at_two("/v1/sessions/" + std::string(session) + "/state"), "state");
-  }
-  Headers header;
-  header.add("X-RWKV-Session-Id", "header");
-  for (int turn = 0; turn < 2; ++turn) {
-    EXPECT_EQ(server_of("POST", "/v1/completions", R"({"prompt":"x","session_id":"field"})"), "two");
-    EXPECT_EQ(server_of("POST", "/v1/completions", R"({"prompt":"x","params":{"session_id":"nested"}})"),
-              "two");
-    EXPECT_EQ(server_of("POST", "/v1/completions", R"({"prompt":"x"})", header), "two");
-    EXPECT_EQ(server_of("POST", "/v1/completions", R"({"prompt":"x","session_id":"tree","dialogue_idx":0})"),
-              "two");
-    EXPECT_EQ(server_of("POST", "/v1/completions", R"({"prompt":"x","session_id":"new"})"), "one");
-  }
-  EXPECT_EQ(server_of("POST", "/v1/sessions/field/fork", R"({"session_id":"copy"})"), "two");
-  EXPECT_EQ(server_of("POST", "/v1/completions", R"({"prompt":"x","session_id":"copy"})"), "two");
-  EXPECT_EQ(server_of("GET", "/v1/sessions/copy/state"), "two");
-  EXPECT_EQ(server_of("DELETE", "/v1/sessions/copy"), "two");
-  EXPECT_EQ(server_of("DELETE", "/v1/sessions/copy"), "404");
-}
-
-TEST_F(Conversations, AResponseIsFoundWhereItIs) {
-  begin_with_two();
-  const std::string id(ask("POST", at_two("/v1/responses"), "{}").headers.get("X-Request-Id"));
-  const std::string path = "/v1/responses/" + id;
-  EXPECT_EQ(server_of("POST", "/v1/responses", R"({"previous_response_id":")" + id + "\"}"), "two");
-  EXPECT_EQ(server_of("GET", path), "two");
-  EXPECT_EQ(server_of("GET", path + "/input_items"), "two");
-  EXPECT_EQ(server_of("POST", path + "/cancel", "{}"), "two");
-  EXPECT_EQ(server_of("DELETE", path), "two");
-  EXPECT_EQ(server_of("GET", path), "404");
-  EXPECT_EQ(server_of("POST", "/v1/responses", R"({"previous_response_id":"resp_none"})"), "404");
-}
-
-TEST_F(Conversations, SessionsOfAllWorkersAreOneList) {
-  begin_with_two();
-  ask("PUT", at_two("/v1/sessions/b/state"), "state");
-  ask("PUT", "/api/workers/" + ids_[0] + "/proxy/v1/sessions/a/state", "state");
-  EXPECT_EQ(ask("GET", "/v1/sessions").body,
-            R"({"object":"list","data":[{"id":"a"},{"id":"b"}],"has_more":false})");
-  EXPECT_EQ(ask("GET", "/v1/sessions?limit=1").body,
-            R"({"object":"list","data":[{"id":"a"}],"has_more":true})");
-  EXPECT_EQ(ask("GET", "/v1/sessions?after=a").body,
-            R"({"object":"list","data":[{"id":"b"}],"has_more":false})");
-}
-
-TEST_F(Routing, ASessionIsNotBegunAnewWhereItsWorkerIsFull) {
-  begin();
-  start_ready("a.pth");
-  const std::string full = start_ready("b.full.pth");
-  ask("PUT", "/api/workers/" + full + "/proxy/v1/sessions/s/state", "state");
-  EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x","session_id":"s"})").status, 503);
-  EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x","session_id":"t"})").status, 200);
 }
 
 TEST_F(Routing, WhatIsOneWorkersBusinessIsRefusedByName) {
