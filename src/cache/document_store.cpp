@@ -58,15 +58,15 @@ std::vector<Document> documents_of(std::vector<Row> rows) {
 class SqliteDocuments final : public DocumentStore {
  public:
   SqliteDocuments(Database database, const DocumentOptions& options)
-      : database_(std::move(database)), clock_(options.clocks, credit_for(options.lifetime)) {}
+      : database_(std::move(database)),
+        durable_(options.durable),
+        clock_(options.clocks, credit_for(options.lifetime)) {}
   ~SqliteDocuments() override { (void)clock_.save(database_); }
 
   // The file stays locked, so that no second process gets past its first statement.
   Status prepare(const std::filesystem::path& path) {
-    for (const char* sql :
-         {"PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL"}) {
-      FULMAR_TRY(execute(database_, sql));
-    }
+    FULMAR_TRY(execute(database_, "PRAGMA locking_mode = EXCLUSIVE"));
+    FULMAR_TRY(write_ahead(database_, durable_));
     FULMAR_TRY(prepare_documents(database_, path));
     // Of texts that a process was writing or removing when it ended.
     FULMAR_TRY(execute(database_,
@@ -289,6 +289,7 @@ class SqliteDocuments final : public DocumentStore {
 
   std::mutex mutex_;
   Database database_;
+  const bool durable_;
   DatabaseClock clock_;
   std::map<std::string, DocumentBytes> by_owner_;
   int64_t bytes_ = 0;

@@ -59,10 +59,10 @@ class DocumentStore {
   virtual int64_t now() = 0;
 };
 
-// What documents that live so many seconds are judged by; `clocks` of a test.
 struct DocumentOptions {
-  double lifetime = 0;
-  Clocks clocks = {};
+  double lifetime = 0;   // seconds that documents live
+  bool durable = false;  // what is stored outlives a power failure, too
+  Clocks clocks = {};    // of a test
 };
 
 // Opens or creates the file, readable by its owner alone; an empty path means memory. A file that is damaged,

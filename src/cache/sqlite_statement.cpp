@@ -49,6 +49,11 @@ Status execute(const Database& database, const char* sql) {
   return database_error(database.get(), status);
 }
 
+Status write_ahead(const Database& database, bool durable) {
+  FULMAR_TRY(execute(database, "PRAGMA journal_mode = WAL"));
+  return execute(database, durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+}
+
 Error database_error(sqlite3* database, int status) {
   return Error{kind_of(status), fmt::format("database {}: {}", name_of(database), sqlite3_errmsg(database))};
 }

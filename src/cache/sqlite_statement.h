@@ -34,6 +34,9 @@ Result<Database> open_database(const std::filesystem::path& path);
 // One or several statements without values or rows.
 Status execute(const Database& database, const char* sql);
 
+// Makes the database write ahead (WAL). `durable`: what has been committed outlives a power failure, too.
+Status write_ahead(const Database& database, bool durable);
+
 // SQLite's last failure: `corrupt` where its status says that the file is not what it should be, `resource`
 // where there is no room on the disk, `io` otherwise.
 Error database_error(sqlite3* database, int status);

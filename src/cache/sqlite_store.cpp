@@ -126,9 +126,7 @@ class SqliteStore final : public SessionStore {
 
   Status prepare() {
     sqlite3_busy_timeout(database_.get(), kBusyMilliseconds);
-    FULMAR_TRY(execute(database_, "PRAGMA journal_mode = WAL"));
-    FULMAR_TRY(
-        execute(database_, options_.durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL"));
+    FULMAR_TRY(write_ahead(database_, options_.durable));
     FULMAR_TRY(prepare_sessions(database_, path_));
     Statement newest(database_, "SELECT max(updated) FROM fulmar_sessions");
     FULMAR_TRY(newest.next());

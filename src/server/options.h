@@ -35,6 +35,7 @@ struct ServerOptions {
   std::vector<Network> trusted_proxies;    // whose X-Forwarded-For is believed
   std::string responses_db;  // file for the answers of /v1/responses; empty: they go with the server
   bool responses_db_asked_for = false;  // by name: a file that cannot be used is an error
+  bool responses_durable = false;       // what that file has outlives a power failure, too
   bool share_prefixes = false;          // what one owner has sent saves time to others, too
   bool auth_all = false;
   bool open_translate = false;

@@ -79,7 +79,8 @@ size_t pool_threads() { return std::clamp<size_t>(std::thread::hardware_concurre
 // none that somebody has named.
 Result<std::unique_ptr<DocumentStore>> open_documents(const ServerOptions& options) {
   if (options.responses_db.empty()) return std::unique_ptr<DocumentStore>();
-  auto documents = open_document_store(options.responses_db, {.lifetime = ResponseStore::kSeconds});
+  auto documents = open_document_store(
+      options.responses_db, {.lifetime = ResponseStore::kSeconds, .durable = options.responses_durable});
   if (documents.ok()) return documents;
   const Error& error = documents.error();
   if (options.responses_db_asked_for || error.kind == ErrorKind::corrupt ||

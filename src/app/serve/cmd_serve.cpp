@@ -337,6 +337,7 @@ Result<ServerOptions> server_options(const ServeFlags& flags) {
   if (const char* token = std::getenv(kWorkerTokenVariable)) options.worker_token = token;
   options.responses_db = responses_file(flags.engine.sessions);
   options.responses_db_asked_for = flags.engine.sessions.session_db_asked_for;
+  options.responses_durable = flags.engine.sessions.durable;
   options.recommended_sampling = flags.sampling_defaults == "model";
   options.openai_defaults = flags.sampling_defaults == "openai";
   options.loading = !flags.no_model() && !flags.switch_models;
