@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -133,8 +134,10 @@ class Engine {
   // running.
   virtual Status import_session(const Owner& owner, const std::string& id, const StateBlob& blob) = 0;
   // ---- tuned states; each call runs between two steps and waits for that ----
-  // By name: wkv[layer] is [H, N, N], row = value channel. An equal name is replaced.
-  virtual Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) = 0;
+  // Of each layer [H, N, N], row = value channel.
+  using StateNumbers = std::vector<std::vector<float>>;
+  // By their names; an equal name is replaced. Where one cannot be added, none is, and all are as before.
+  virtual Status add_states(const std::map<std::string, StateNumbers>& states) = 0;
   virtual bool remove_state(const std::string& name) = 0;
   virtual std::vector<std::string> states() = 0;
   virtual void clear_prefixes() = 0;

@@ -45,7 +45,7 @@ class EngineLoop final : public Engine {
   Result<int64_t> erase_session(const Owner& owner, const std::string& id, bool and_branches) override;
   Result<StateBlob> export_session(const Owner& owner, const std::string& id) override;
   Status import_session(const Owner& owner, const std::string& id, const StateBlob& blob) override;
-  Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) override;
+  Status add_states(const std::map<std::string, StateNumbers>& states) override;
   bool remove_state(const std::string& name) override;
   std::vector<std::string> states() override;
   void clear_prefixes() override;

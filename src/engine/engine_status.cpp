@@ -219,9 +219,9 @@ Status EngineLoop::import_session(const Owner& owner, const std::string& id, con
   return {};
 }
 
-Status EngineLoop::add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) {
+Status EngineLoop::add_states(const std::map<std::string, StateNumbers>& states) {
   Status added = Error{ErrorKind::unavailable, "Server is shutting down"};
-  call_on_engine([&] { added = keeper_->add_state(name, wkv); });
+  call_on_engine([&] { added = keeper_->add_states(states); });
   return added;
 }
 

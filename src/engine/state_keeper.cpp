@@ -379,13 +379,18 @@ Status StateKeeper::put_back(Sequence& sequence, std::span<const std::byte> stat
   return pool_.set(sequence.slot, state);
 }
 
-Status StateKeeper::add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) {
+Status StateKeeper::add_states(const std::map<std::string, Engine::StateNumbers>& states) {
   if (free_slots_.empty())
     return Error{ErrorKind::unavailable, "no free slot to prepare the state in; try again"};
   const int64_t slot = free_slots_.back();
-  FULMAR_TRY(pool_.set_initial(slot, wkv));
-  prefixes_.clear(name);
-  tuned_[name] = pool_.read(slot);
+  decltype(tuned_) prepared;
+  for (const auto& [name, wkv] : states) {
+    FULMAR_TRY(pool_.set_initial(slot, wkv));
+    prepared[name] = pool_.read(slot);
+  }
+  for (const auto& [name, state] : prepared) prefixes_.clear(name);
+  prepared.merge(tuned_);  // of equal names the new ones stay
+  tuned_ = std::move(prepared);
   return {};
 }
 

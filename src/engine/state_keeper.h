@@ -71,7 +71,7 @@ class StateKeeper {
 
   SessionShelf& sessions() { return sessions_; }
   PrefixCache& prefixes() { return prefixes_; }
-  Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv);
+  Status add_states(const std::map<std::string, Engine::StateNumbers>& states);
   bool remove_state(const std::string& name);
   std::vector<std::string> states() const;
   void add_to(EngineStats& stats);

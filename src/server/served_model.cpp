@@ -90,16 +90,16 @@ ServedModelPtr with_mixture(const ServedModelPtr& model, std::vector<MixtureMemb
   return {variant, &variant->facts};
 }
 
-void ModelRegistry::add(ServedModelPtr model) {
+void ModelRegistry::add(ServedModelPtr model, std::vector<TunedState> states) {
   std::lock_guard lock(mutex_);
   take_out(model->id);
-  models_.push_back({std::move(model), {}});
+  models_.push_back({std::move(model), std::move(states)});
 }
 
-void ModelRegistry::add_behind(ServedModelPtr model) {
+void ModelRegistry::add_behind(ServedModelPtr model, std::vector<TunedState> states) {
   std::lock_guard lock(mutex_);
   std::erase_if(models_, [&](const Entry& old) { return old.model->id == model->id; });
-  models_.insert(models_.begin(), {std::move(model), {}});
+  models_.insert(models_.begin(), {std::move(model), std::move(states)});
 }
 
 bool ModelRegistry::remove(std::string_view id) {

@@ -85,10 +85,11 @@ ServedModelPtr with_mixture(const ServedModelPtr& model, std::vector<MixtureMemb
 // its last request has gone: nobody finds it any more, but its figures count.
 class ModelRegistry {
  public:
-  // A model of the same id is replaced, and its tuned states are forgotten.
-  void add(ServedModelPtr model);
+  // With its tuned states, each name and owner once. A model of the same id is replaced, and its states are
+  // forgotten.
+  void add(ServedModelPtr model, std::vector<TunedState> states = {});
   // Likewise, but the default stays.
-  void add_behind(ServedModelPtr model);
+  void add_behind(ServedModelPtr model, std::vector<TunedState> states = {});
   // False when there is none of that id.
   bool remove(std::string_view id);
   // Forgets a model that is leaving, and keeps its counters: call it when the last request has gone, before

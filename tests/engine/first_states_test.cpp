@@ -93,7 +93,7 @@ std::vector<std::vector<float>> some_state(TinyEngine& tiny, float scale) {
 
 TEST(TunedStates, AStateStartsARowUnderItsName) {
   TinyEngine tiny;
-  ASSERT_TRUE(tiny.engine().add_state("tuned", some_state(tiny, 1)).ok());
+  ASSERT_TRUE(tiny.engine().add_states({{"tuned", some_state(tiny, 1)}}).ok());
   EXPECT_EQ(tiny.engine().states(), std::vector<std::string>{"tuned"});
   Ask ask = fresh("with a tuned state, and long enough to be cached as well", 8);
   const std::string plain = bytes_of(tiny.run(ask));
@@ -105,6 +105,22 @@ TEST(TunedStates, AStateStartsARowUnderItsName) {
   EXPECT_EQ(bytes_of(tiny.run(ask)), tuned);
   EXPECT_TRUE(tiny.engine().remove_state("tuned"));
   EXPECT_EQ(tiny.run(ask).last->error->text, "tuned state 'tuned' is not loaded");
+}
+
+TEST(TunedStates, AreAddedTogetherOrNotAtAll) {
+  TinyEngine tiny;
+  ASSERT_TRUE(tiny.engine().add_states({{"a", some_state(tiny, 1)}, {"c", some_state(tiny, 2)}}).ok());
+  Ask ask = fresh("from a tuned state", 8);
+  ask.state.initial_state = "a";
+  const std::string before = bytes_of(tiny.run(ask));
+  auto wrong = some_state(tiny, 5);
+  wrong.back().pop_back();
+  EXPECT_FALSE(tiny.engine().add_states({{"a", some_state(tiny, -3)}, {"b", wrong}}).ok());
+  EXPECT_EQ(tiny.engine().states(), (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(bytes_of(tiny.run(ask)), before);
+  ASSERT_TRUE(tiny.engine().add_states({{"a", some_state(tiny, -3)}, {"b", some_state(tiny, 4)}}).ok());
+  EXPECT_EQ(tiny.engine().states(), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_NE(bytes_of(tiny.run(ask)), before);
 }
 
 int64_t slots_used(TinyEngine& tiny) {
@@ -128,8 +144,7 @@ std::vector<double> first_scores(TinyEngine& tiny, Ask ask) {
 
 TEST(Mixtures, TheDrawIsFromTheWeightedMeanOfTheMembers) {
   TinyEngine tiny;
-  ASSERT_TRUE(tiny.engine().add_state("one", some_state(tiny, 1)).ok());
-  ASSERT_TRUE(tiny.engine().add_state("two", some_state(tiny, -2)).ok());
+  ASSERT_TRUE(tiny.engine().add_states({{"one", some_state(tiny, 1)}, {"two", some_state(tiny, -2)}}).ok());
   Ask ask = fresh("what the members are fed, longer than one chunk of a mixture", 6);
   const auto of_state = [&](const std::string& name) {
     Ask alone = ask;

@@ -52,8 +52,8 @@ TEST_P(GpuEngine, MixturesOfStatesAreTheCpus) {
   TinyEngine gpu(kOptions, GetParam(), nullptr, std::move(opened).value(), kHeadSize);
   for (TinyEngine* tiny : {&cpu, &gpu}) {
     const ModelConfig& config = tiny->model().config();
-    ASSERT_TRUE(tiny->engine().add_state("one", some_state(config, 1)).ok());
-    ASSERT_TRUE(tiny->engine().add_state("two", some_state(config, -2)).ok());
+    ASSERT_TRUE(
+        tiny->engine().add_states({{"one", some_state(config, 1)}, {"two", some_state(config, -2)}}).ok());
   }
   const int tokens_each = under_racecheck() ? 2 : 4;
   for (const std::string prompt : {"q", "what the members are fed, longer than one chunk of a mixture"}) {

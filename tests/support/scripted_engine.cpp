@@ -173,9 +173,9 @@ Status ScriptedEngine::import_session(const Owner& owner, const std::string& id,
   return {};
 }
 
-Status ScriptedEngine::add_state(const std::string& name, const std::vector<std::vector<float>>&) {
+Status ScriptedEngine::add_states(const std::map<std::string, StateNumbers>& states) {
   std::lock_guard lock(mutex_);
-  states_.insert(name);
+  for (const auto& [name, numbers] : states) states_.insert(name);
   return {};
 }
 

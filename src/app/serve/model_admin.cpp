@@ -151,18 +151,25 @@ void LocalAdmin::work() {
 
 bool LocalAdmin::post(std::function<void()> job) { return jobs_.put(std::move(job)); }
 
-void LocalAdmin::adopt(std::shared_ptr<ServedEngine> served) { add_loaded(std::move(served), false); }
+void LocalAdmin::adopt(std::shared_ptr<ServedEngine> served) { add_loaded(std::move(served), false, {}, {}); }
 
-// The order of loaded_ is that of the registry: the default model is the last.
-LocalAdmin::Loaded& LocalAdmin::add_loaded(std::shared_ptr<ServedEngine> served, bool behind) {
-  behind ? models_.add_behind(served->model()) : models_.add(served->model());
-  Loaded& loaded = *loaded_.insert(behind ? loaded_.begin() : loaded_.end(), Loaded{std::move(served), {}});
+// Clients find a model with all of its states or not yet, and no row of theirs takes a slot that a state is
+// prepared in. The order of loaded_ is that of the registry: the default model is the last.
+void LocalAdmin::add_loaded(std::shared_ptr<ServedEngine> served, bool behind, const Loaded& before,
+                            const std::vector<TunedState>& facts) {
+  Loaded loaded{.served = std::move(served), .states = {}};
+  std::vector<TunedState> states;
+  if (before.served) states = carry_states(before, facts, loaded);
   for (StateFolder::Kept& kept : files_.fitting(loaded.served->config())) {
-    const Status added =
-        add_state(loaded, {.name = kept.file.id, .owner = kept.file.owner}, std::move(kept.state));
+    const TunedState state{.name = kept.file.id, .owner = kept.file.owner};
+    if (loaded.states.contains(state.engine_name())) continue;
+    const Status added = add_numbers(loaded, {{state.engine_name(), std::move(kept.state)}});
+    if (added.ok()) states.push_back(state);
     if (!added) spdlog::warn("state file '{}' not registered: {}", kept.file.filename, added.error().text);
   }
-  return loaded;
+  const ServedModelPtr model = loaded.served->model();
+  loaded_.insert(behind ? loaded_.begin() : loaded_.end(), std::move(loaded));
+  behind ? models_.add_behind(model, std::move(states)) : models_.add(model, std::move(states));
 }
 
 Status LocalAdmin::check_load(const ModelLoad& load) {
@@ -218,23 +225,24 @@ Status LocalAdmin::open(const fs::path& path, const ModelLoad& load, bool behind
     before = std::move(*old);
     loaded_.erase(old);
   }
-  Loaded& loaded = add_loaded(std::move(served), behind);
-  if (before.served) {
-    carry_states(before, facts, loaded);
-    retire(std::move(before.served));
-  }
+  add_loaded(std::move(served), behind, before, facts);
+  if (before.served) retire(std::move(before.served));
   spdlog::info("model loaded id='{}' file={}", id, path.string());
   return {};
 }
 
-void LocalAdmin::carry_states(const Loaded& from, const std::vector<TunedState>& facts, Loaded& to) {
+// Returns those that it has carried over.
+std::vector<TunedState> LocalAdmin::carry_states(const Loaded& from, const std::vector<TunedState>& facts,
+                                                 Loaded& to) {
+  std::vector<TunedState> all;
   const ModelConfig &was = from.served->config(), &is = to.served->config();
-  if (was.n_layer != is.n_layer || was.n_head != is.n_head || was.head_size != is.head_size) return;
+  if (was.n_layer != is.n_layer || was.n_head != is.n_head || was.head_size != is.head_size) return all;
   for (const TunedState& state : facts) {
-    if (const Status carried = carry_state(from, state, to); !carried) {
-      spdlog::warn("tuned state '{}' not carried over: {}", state.name, carried.error().text);
-    }
+    const Status carried = carry_state(from, state, to);
+    if (carried.ok()) all.push_back(state);
+    if (!carried) spdlog::warn("tuned state '{}' not carried over: {}", state.name, carried.error().text);
   }
+  return all;
 }
 
 Status LocalAdmin::carry_state(const Loaded& from, const TunedState& state, Loaded& to) {
@@ -243,13 +251,13 @@ Status LocalAdmin::carry_state(const Loaded& from, const TunedState& state, Load
   for (const MixtureMember& member : state.mixture) {
     if (!member.state.empty()) names.push_back(member.state);
   }
+  Numbers numbers;
   for (const std::string& name : names) {
     const auto found = from.states.find(name);
     if (found == from.states.end()) return Error{ErrorKind::not_found, "its numbers are gone"};
-    FULMAR_TRY(add_numbers(to, name, found->second));
+    numbers.insert(*found);
   }
-  models_.add_state(to.served->model()->id, state);
-  return {};
+  return add_numbers(to, std::move(numbers));
 }
 
 bool LocalAdmin::remove_model(const std::string& name) {
@@ -278,37 +286,37 @@ Status LocalAdmin::load_state(const StateLoad& load) {
                    std::move(state));
 }
 
-// Every file is read before anything changes.
+// Every file is read before anything changes, and the engine takes all members or none.
 Status LocalAdmin::load_mixture(const MixtureLoad& load) {
   if (loaded_.empty()) return Error{ErrorKind::unavailable, "no model is loaded"};
   Loaded& loaded = loaded_.back();
-  std::vector<TimeState> states;
-  for (const std::string& file : load.paths) {
-    FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, file));
-    FULMAR_ASSIGN(TimeState state, read_time_state(path, loaded.served->config()));
-    states.push_back(std::move(state));
-  }
   TunedState facts{.name = load.name,
                    .default_temperature = load.default_temperature,
                    .default_top_p = load.default_top_p};
-  for (TimeState& state : states) {
+  Numbers members;
+  for (const std::string& file : load.paths) {
+    FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, file));
+    FULMAR_ASSIGN(TimeState state, read_time_state(path, loaded.served->config()));
     const std::string member = fmt::format("{}{}{}", load.name, kMemberMark, facts.mixture.size());
-    FULMAR_TRY(add_numbers(loaded, member, std::move(state)));
+    members.emplace(member, std::move(state));
     facts.mixture.push_back({member, load.weights[facts.mixture.size()]});
   }
+  FULMAR_TRY(add_numbers(loaded, std::move(members)));
   if (load.with_zero_state) facts.mixture.push_back({"", load.weights.back()});
   models_.add_state(loaded.served->model()->id, std::move(facts));
   return {};
 }
 
-Status LocalAdmin::add_numbers(Loaded& loaded, const std::string& name, TimeState state) {
-  FULMAR_TRY(loaded.served->model()->engine->add_state(name, state));
-  loaded.states.insert_or_assign(name, std::move(state));
+// All of them, or where that fails none.
+Status LocalAdmin::add_numbers(Loaded& loaded, Numbers numbers) {
+  FULMAR_TRY(loaded.served->model()->engine->add_states(numbers));
+  numbers.merge(loaded.states);  // of equal names the new ones stay
+  loaded.states = std::move(numbers);
   return {};
 }
 
 Status LocalAdmin::add_state(Loaded& loaded, TunedState facts, TimeState state) {
-  FULMAR_TRY(add_numbers(loaded, facts.engine_name(), std::move(state)));
+  FULMAR_TRY(add_numbers(loaded, {{facts.engine_name(), std::move(state)}}));
   models_.add_state(loaded.served->model()->id, std::move(facts));
   return {};
 }
@@ -325,7 +333,7 @@ Result<StateFile> LocalAdmin::keep_state_file(const Owner& owner, const std::str
   std::optional<TimeState> before;
   if (known != loaded.states.end()) before = known->second;
   // The engine may refuse it, the folder hardly: that is asked last.
-  FULMAR_TRY(add_numbers(loaded, facts.engine_name(), incoming.state()));
+  FULMAR_TRY(add_numbers(loaded, {{facts.engine_name(), incoming.state()}}));
   if (const Status kept = files_.keep(incoming); !kept.ok()) {
     take_back(loaded, facts.engine_name(), std::move(before));
     return kept.error();
@@ -336,7 +344,7 @@ Result<StateFile> LocalAdmin::keep_state_file(const Owner& owner, const std::str
 
 // Makes the engine's state of that name what it was before.
 void LocalAdmin::take_back(Loaded& loaded, const std::string& name, std::optional<TimeState> before) {
-  if (before && add_numbers(loaded, name, std::move(*before)).ok()) return;
+  if (before && add_numbers(loaded, {{name, std::move(*before)}}).ok()) return;
   loaded.states.erase(name);
   loaded.served->model()->engine->remove_state(name);
 }

@@ -71,10 +71,11 @@ class LocalAdmin : public ModelAdmin {
   void end_pulls() { pulls_.end(); }
 
  private:
+  using Numbers = std::map<std::string, TimeState>;
   struct Loaded {
     std::shared_ptr<ServedEngine> served;
     // By their names in the engine, members of mixtures too; to carry over to a model that replaces this one.
-    std::map<std::string, TimeState> states;
+    Numbers states;
   };
 
   void work();
@@ -83,12 +84,13 @@ class LocalAdmin : public ModelAdmin {
   // The file that a client names, or the model of the folder of models.
   Result<std::filesystem::path> named_path(const std::string& name) const;
   Status open(const std::filesystem::path& path, const ModelLoad& load, bool behind = false);
-  Loaded& add_loaded(std::shared_ptr<ServedEngine> served, bool behind);
-  Status add_numbers(Loaded& loaded, const std::string& name, TimeState state);
+  void add_loaded(std::shared_ptr<ServedEngine> served, bool behind, const Loaded& before,
+                  const std::vector<TunedState>& facts);
+  Status add_numbers(Loaded& loaded, Numbers numbers);
   Status add_state(Loaded& loaded, TunedState facts, TimeState state);
   void take_back(Loaded& loaded, const std::string& name, std::optional<TimeState> before);
   Status carry_state(const Loaded& from, const TunedState& state, Loaded& to);
-  void carry_states(const Loaded& from, const std::vector<TunedState>& facts, Loaded& to);
+  std::vector<TunedState> carry_states(const Loaded& from, const std::vector<TunedState>& facts, Loaded& to);
   void retire(std::shared_ptr<ServedEngine> served);
   // Ends retired models whose last request has gone: never on the engine's own thread.
   void bury();
