@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "cache/fair_eviction.h"
 #include "cache/file_lock.h"
 #include "cache/session_name.h"
 #include "cache/session_schema.h"
@@ -26,6 +27,10 @@ constexpr uint64_t kLeastRoom = uint64_t{1} << 20, kPlentyOfRoom = uint64_t{64} 
 constexpr int64_t kMostSwept = 64;
 // Erased sessions that are remembered until somebody asks; of older ones memory may keep a copy.
 constexpr size_t kMostTold = 10'000;
+
+struct SessionKey {
+  std::string fingerprint, id, owner;
+};
 
 struct SweptSession {
   std::string fingerprint;
@@ -188,15 +193,37 @@ class SqliteStore final : public SessionStore {
     return found ? query.column_integer(0) : 0;
   }
 
-  // One session is always kept, however large.
+  // The keys of all sessions, whatever model's, the oldest first, from the index by age alone.
+  Result<std::vector<SessionKey>> keys_by_age() {
+    Statement query(database_,
+                    "SELECT fingerprint, id FROM fulmar_sessions INDEXED BY fulmar_sessions_by_age "
+                    "ORDER BY updated");
+    std::vector<SessionKey> keys;
+    FULMAR_ASSIGN(bool more, query.next());
+    while (more) {
+      const std::string id = query.column_text(1);
+      keys.push_back({query.column_text(0), id, session_name(id).owner});
+      FULMAR_ASSIGN(more, query.next());
+    }
+    return keys;
+  }
+
+  // The owner that has most sessions gives up its oldest. One session is always kept, however large.
   Status keep_to_bound() {
     if (options_.most_bytes == 0) return {};
-    for (int64_t erased = 0; erased < kMostSwept; ++erased) {
-      FULMAR_ASSIGN(const int64_t used, bytes());
-      Statement second(database_, "SELECT 1 FROM fulmar_sessions LIMIT 1 OFFSET 1");
-      FULMAR_ASSIGN(const bool several, second.next());
-      if (used <= options_.most_bytes || !several) return {};
-      FULMAR_TRY(erase_oldest(std::numeric_limits<double>::infinity(), 1));
+    FULMAR_ASSIGN(int64_t used, bytes());
+    if (used <= options_.most_bytes) return {};
+    FULMAR_ASSIGN(std::vector<SessionKey> keys, keys_by_age());
+    for (int64_t erased = 0; erased < kMostSwept && used > options_.most_bytes && keys.size() > 1; ++erased) {
+      std::vector<KeptThing> oldest_first;
+      for (const SessionKey& key : keys) oldest_first.push_back({.owner = key.owner, .size = 1});
+      const auto next = keys.begin() + static_cast<ptrdiff_t>(next_to_go(oldest_first));
+      Statement remove(database_,
+                       "DELETE FROM fulmar_sessions WHERE fingerprint = ? AND id = ? "
+                       "RETURNING fingerprint, id, updated, tokens, turn");
+      FULMAR_TRY(erase_and_tell(remove.text(1, next->fingerprint).text(2, next->id)));
+      keys.erase(next);
+      FULMAR_ASSIGN(used, bytes());
     }
     return {};
   }
@@ -207,7 +234,10 @@ class SqliteStore final : public SessionStore {
                      "DELETE FROM fulmar_sessions WHERE (fingerprint, id) IN (SELECT fingerprint, id "
                      "FROM fulmar_sessions WHERE updated < ?1 ORDER BY updated LIMIT ?2) "
                      "RETURNING fingerprint, id, updated, tokens, turn");
-    remove.real(1, before).integer(2, most);
+    return erase_and_tell(remove.real(1, before).integer(2, most));
+  }
+
+  Status erase_and_tell(Statement& remove) {
     FULMAR_ASSIGN(bool more, remove.next());
     while (more) {
       swept_.push_back({remove.column_text(0),

@@ -15,7 +15,7 @@ namespace fulmar {
 uint64_t room_beside(const std::filesystem::path& file);
 
 struct SqliteOptions {
-  int64_t most_bytes = 0;  // of all sessions together; the oldest go first; 0: no bound
+  int64_t most_bytes = 0;  // of all sessions together; beyond, who has most gives up the oldest; 0: no bound
   double lifetime = 0;     // seconds since a session's last turn; 0: for ever
   bool durable = false;    // what is stored outlives a power failure, too
   Clocks clocks = {};

@@ -14,8 +14,10 @@ namespace fulmar {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr double kDay = 86'400, kYear = 365 * kDay;
 
@@ -280,6 +282,24 @@ TEST_F(SqliteStores, KeepsToItsBoundInBytes) {
   }
   EXPECT_GT(ids(*store).size(), 2u);
   EXPECT_FALSE(swept(*store).empty()) << "memory is told";
+}
+
+TEST_F(SqliteStores, BeyondTheBoundWhoHasMostGivesUpOnesOwn) {
+  TestClock clock;
+  const auto store = open({.most_bytes = 3 << 20, .clocks = clock.clocks()});
+  const auto put = [&](const std::string& owner, const std::string& id) {
+    clock.pass(1);
+    EXPECT_TRUE(store->store({write_of(session_text(owner, id), 1, 256)}).front().ok());
+  };
+  put("alice", "hers");
+  put("", "the server's own");
+  for (int i = 0; i < 40; ++i) put("bob", std::to_string(i));
+  const auto kept = ids(*store);
+  EXPECT_LT(kept.size(), 30u);
+  EXPECT_THAT(kept, Contains(session_text("alice", "hers")));
+  EXPECT_THAT(kept, Contains("the server's own"));
+  EXPECT_THAT(kept, Contains(session_text("bob", "39")));
+  EXPECT_THAT(kept, Not(Contains(session_text("bob", "0"))));
 }
 
 TEST_F(SqliteStores, EraseOfEveryModelWhereNoneIsNamed) {
