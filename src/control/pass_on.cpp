@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "control/control_answers.h"
@@ -116,11 +117,16 @@ SessionSearch search_of(const std::string& session, const JsonValue& body) {
   return {.method = "GET", .target = "/v1/sessions?limit=1&after=" + percent_encode(nodes), .prefix = nodes};
 }
 
-bool has_session(const WorkerAnswer& answer, const SessionSearch& search) {
+// Returns whether a worker has the session; nothing where its answer does not tell. One that refuses whoever
+// asks refuses the turn, too; one that wants to be asked later is no such.
+std::optional<bool> has_session(const WorkerAnswer& answer, const SessionSearch& search) {
+  const bool later = answer.status == 408 || answer.status == 429 || answer.status >= 500;
+  if (answer.status == 0 || later) return std::nullopt;
   if (answer.status != 200 || search.prefix.empty()) return answer.status == 200;
   const auto page = parse_json(answer.body);
   const JsonValue* list = page.ok() ? page->find("data") : nullptr;
-  if (!list || !list->is_array() || list->as_array().empty()) return false;
+  if (!list || !list->is_array()) return std::nullopt;
+  if (list->as_array().empty()) return false;
   const JsonValue* id = list->as_array().front().find("id");
   return id && id->is_string() && id->as_string().starts_with(search.prefix);
 }
@@ -149,8 +155,9 @@ void search_and_relay(ControlService& service, ExchangePtr exchange, const JsonV
       [&service, exchange, turn = std::move(turn), search](const std::vector<WorkerAnswer>& answers) mutable {
         bool certain = !may_come_back(*service.supervisor.fleet(), turn.wish.model);
         for (const WorkerAnswer& answer : answers) {
-          certain = certain && answer.status > 0 && answer.status < 500;
-          if (!has_session(answer, search)) continue;
+          const std::optional<bool> has = has_session(answer, search);
+          certain = certain && has;
+          if (!has.value_or(false)) continue;
           if (answer.worker->phase != WorkerPhase::ready) {
             certain = false;
           } else if (turn.wish.home.empty()) {

@@ -125,6 +125,13 @@ TEST_F(Stays, ASessionIsNotBegunAnewWhileAWorkerStarts) {
   EXPECT_EQ(ask("POST", "/v1/completions", turn).status, 200);
 }
 
+TEST_F(Stays, ASessionIsNotBegunAnewWhileAWorkerDoesNotSay) {
+  begin();
+  start_ready("a.pth");
+  start_ready("b.limited.pth");
+  EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x","session_id":"s"})").status, 503);
+}
+
 TEST_F(Stays, ASessionOfAWorkerThatDrainsIsNotBegunAnew) {
   begin();
   start_ready("a.pth");

@@ -1,8 +1,9 @@
 // A worker without a model: takes the flags that the control plane gives, answers the routes that it needs,
 // and does on purpose what workers do by accident. Its model file tells how: "x.slow.pth" becomes ready late,
-// "x.crash.pth" ends at once, "x.deaf.pth" ignores SIGTERM, "x.full.pth" answers 503, "x.impostor.pth" cannot
-// prove itself and prints each Authorization that it is sent, "x.device.pth" ends as after a device error at
-// /crash. Sessions and responses are names that it keeps.
+// "x.crash.pth" ends at once, "x.deaf.pth" ignores SIGTERM, "x.full.pth" answers 503, "x.limited.pth" 429 to
+// who looks for something, "x.impostor.pth" cannot prove itself and prints each Authorization that it is
+// sent, "x.device.pth" ends as after a device error at /crash. Sessions and responses are names that it
+// keeps.
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -160,6 +161,7 @@ class FakeWorker {
     if (known && request.path.ends_with("/fork")) {
       keep({Conversation::Kind::session, *get_string(*parse_json(request.body), "session_id").value()});
     }
+    if (flags_.model.ends_with(".limited.pth")) return answer_signed(exchange, 429);
     answer_signed(exchange, known ? 200 : 404);
   }
 
