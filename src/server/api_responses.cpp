@@ -48,7 +48,7 @@ void create_response(std::shared_ptr<Call> call) {
   Service& service = call->service();
   forget_expired(service);
   Fields fields(call->body());
-  refuse_session(fields);
+  refuse_session(fields, call->request().headers);
   UnkeptFields unkept = check_fields(call->route().path, call->body());
   if (unkept.fault) fields.fail(std::move(*unkept.fault));
   PreparedResponse made = prepare_response(service, fields, origin_of(*call));

@@ -262,7 +262,7 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   }
   if (submission.state.read_session.empty() || submission.state.servers_own) {
     Fields fields(call->body());
-    refuse_session(fields);
+    refuse_session(fields, call->request().headers);
     if (fields.failed()) return call->fail(fields.fault());
   }
   const UnkeptFields unkept = check_fields(call->route().path, call->body());

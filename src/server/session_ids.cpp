@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/ask_rules.h"
+#include "net/conversation.h"
 #include "server/response_store.h"
 
 namespace fulmar {
@@ -37,12 +38,14 @@ std::optional<ApiError> session_id_fault(std::string_view id) {
   return std::nullopt;
 }
 
-void refuse_session(Fields& fields) {
-  if (!fields.present("session_id")) return;
-  fields.fail(
-      bad_value("'session_id' is not kept on this route; sessions go on at /v1/chat/completions, "
-                "/state/chat/completions and /multi_state/chat/completions",
-                "session_id", "unsupported_parameter"));
+void refuse_session(Fields& fields, const Headers& headers) {
+  const bool in_body = fields.present("session_id");
+  if (!in_body && headers.get(kSessionHeader).empty()) return;
+  const std::string_view name = in_body ? "session_id" : kSessionHeader;
+  fields.fail(bad_value(fmt::format("'{}' is not kept on this route; sessions go on at /v1/chat/completions, "
+                                    "/state/chat/completions and /multi_state/chat/completions",
+                                    name),
+                        std::string(name), "unsupported_parameter"));
 }
 
 }  // namespace fulmar

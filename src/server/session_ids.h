@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "net/http_message.h"
 #include "server/errors.h"
 #include "server/fields.h"
 
@@ -15,7 +16,7 @@ bool is_servers_session(std::string_view id);
 // Returns what is wrong with an id that a client has sent: nothing for 1 to kMostSessionBytes bytes without
 // control characters that are no name of the server's own.
 std::optional<ApiError> session_id_fault(std::string_view id);
-// Refuses the field `session_id` where a route continues no session.
-void refuse_session(Fields& fields);
+// Refuses the field `session_id`, and the header that stands for it, where a route continues no session.
+void refuse_session(Fields& fields, const Headers& headers);
 
 }  // namespace fulmar

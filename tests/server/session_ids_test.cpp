@@ -123,7 +123,8 @@ TEST(SessionIds, PagesGoOnBehindOldOnesWithNul) {
   EXPECT_THAT(listed(rig, "?limit=1&after=a"), ElementsAre(old, "c"));
 }
 
-// Every generating route continues the session that is sent, or refuses the field by name.
+// Every generating route continues the session that is sent, in the body or as a header, or refuses it by
+// name.
 TEST(SessionIds, AreNowhereIgnored) {
   ServerRig rig;
   for (const auto& [path, body] : kBodies) {
@@ -134,6 +135,14 @@ TEST(SessionIds, AreNowhereIgnored) {
       EXPECT_THAT(rig.last_ask().state.read_session, AnyOf("h", "h:0")) << path;
     } else {
       EXPECT_THAT(reply.body, HasSubstr("'session_id' is not kept on this route")) << path;
+    }
+    const Reply by_header =
+        rig.post(std::string(path), without_id(body) + "}", header("X-RWKV-Session-Id", "g"));
+    EXPECT_EQ(by_header.status, continues ? 200 : 400) << path << by_header.body;
+    if (continues) {
+      EXPECT_THAT(rig.last_ask().state.read_session, AnyOf("g", "g:0")) << path;
+    } else {
+      EXPECT_THAT(by_header.body, HasSubstr("'X-RWKV-Session-Id' is not kept on this route")) << path;
     }
   }
   EXPECT_EQ(rig.post("/v1/responses", R"({"input":"hi","background":true,"session_id":"h"})").status, 400);

@@ -55,6 +55,8 @@ def bodies(fields, text):
         else:
             rest = {key: value for key, value in usual.items() if name in ("prompt", "contents", "input") or
                     key not in ("prompt", "contents", "input") or "messages" not in usual}
+        if name == "prompt":  # goes on from no session
+            rest.pop("session_id", None)
         for value in (text, [text], *([NESTED[name](text)] if name in NESTED else [])):
             yield name, json.dumps({**rest, name: value}, ensure_ascii=False).encode()
 
@@ -84,6 +86,10 @@ def main():
             if not content or LEFT_OUT.search(path) or flags.routes not in path:
                 continue
             fields = content["schema"].get("properties", {})
+            for name, body in bodies(fields, "x"):
+                if b"not kept on this route" in server.ask("POST", re.sub(r"\{\w+\}", "x", path), body)[2]:
+                    faults.append(f"{path} {name} is tried beside a field that the route refuses")
+                    print(faults[-1], flush=True)
             for pattern in PATTERNS:
                 text = pattern * int(flags.mib * 2**20 / len(pattern.encode()))
                 for name, body in bodies(fields, text):
