@@ -130,12 +130,19 @@ void cancel_response(std::shared_ptr<Call> call) {
   told ? background.cancel(id) : tell_stored();
 }
 
+// One in the background is told to have ended once that is written: before, a server that dies has it made
+// again.
 void show_response(std::shared_ptr<Call> call) {
-  const std::string& id = call->argument();
+  const std::string id = call->argument();
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   auto answer = present_answer(call->service(), id);
   if (!answer.ok()) return call->fail(store_failed("responses"));
-  *answer ? call->respond_json(std::move(**answer)) : call->fail(not_stored(id));
+  if (!*answer) return call->fail(not_stored(id));
+  call->service().responses.when_tried(id, [call, json = std::move(**answer)](bool written) {
+    call->guard([&] {
+      written || !made_in_background(json) ? call->respond_json(json) : call->fail(store_failed("responses"));
+    });
+  });
 }
 
 void delete_response(std::shared_ptr<Call> call) {

@@ -75,15 +75,15 @@ class GatedDocuments : public DocumentStore {
 // A request, and its answer as it comes.
 class Asked {
  public:
-  Asked(const std::shared_ptr<Service>& service, std::string_view path, std::string argument,
-        std::string body) {
+  Asked(const std::shared_ptr<Service>& service, std::string_view method, std::string_view path,
+        std::string argument, std::string body) {
     HttpRequest request;
-    request.method = "POST";
+    request.method = method;
     request.path = path_with(path, argument);
     request.body = std::move(body);
     auto state = std::make_shared<ExchangeState>(std::move(request), BodyLease(), inbox_, size_t{4} << 20);
     for (const Route& route : routes()) {
-      if (route.method != "POST" || route.path != path) continue;
+      if (route.method != method || route.path != path) continue;
       Call::dispatch(
           std::make_shared<Call>(service, route, std::make_shared<Exchange>(state), std::move(argument)));
       return;
@@ -135,8 +135,9 @@ struct Stand {
           return true;
         }});
   }
-  Asked ask(const std::string& body) const { return {service, "/v1/responses", "", body}; }
-  Asked cancel(const std::string& id) const { return {service, "/v1/responses/*/cancel", id, "{}"}; }
+  Asked ask(const std::string& body) const { return {service, "POST", "/v1/responses", "", body}; }
+  Asked cancel(const std::string& id) const { return {service, "POST", "/v1/responses/*/cancel", id, "{}"}; }
+  Asked show(const std::string& id) const { return {service, "GET", "/v1/responses/*", id, ""}; }
   // The engine's thread has told all that it had to tell before.
   void rest() const { EXPECT_EQ(ask(R"({"input":"x","store":false})").status(), 200); }
 
@@ -177,6 +178,24 @@ TEST(WrittenFirst, CancelledIsToldOnceItIsWritten) {
   EXPECT_THAT(cancel.text(), HasSubstr(R"("status":"cancelled")"));
   EXPECT_EQ(cancel.status(), 200);
   EXPECT_TRUE((*stand.disk->documents->find(id)).has_value());
+}
+
+TEST(WrittenFirst, AnEndInTheBackgroundIsToldOnceItIsWritten) {
+  for (const bool fails : {false, true}) {
+    SCOPED_TRACE(fails);
+    Stand stand;
+    stand.disk->fails = fails;
+    const std::string made = stand.ask(R"({"input":"x","background":true})").text();
+    const std::string id = parse_json(made)->find("id")->as_string();
+    EXPECT_TRUE(stand.engine.wait_idle());
+    stand.rest();
+    Asked shown = stand.show(id);
+    EXPECT_FALSE(shown.ended()) << "the next server would make it again";
+    stand.disk->gate.open();
+    EXPECT_EQ(shown.status(), fails ? 503 : 200) << shown.text();
+    EXPECT_THAT(shown.text(), HasSubstr(fails ? "store_failed" : R"("status":"completed")"));
+    EXPECT_EQ(stand.show(id).status(), fails ? 503 : 200);
+  }
 }
 
 TEST(WrittenFirst, CancelledIsNotToldWhileItCannotBeWritten) {
