@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -104,12 +105,18 @@ void end_job(const std::shared_ptr<Service>& service, const std::string& id,
   }
 }
 
+// What its client was told of already comes first.
 std::optional<ApiError> make_ready(const std::shared_ptr<Service>& service, PreparedResponse made,
                                    KeyShare share, ReadyJob& ready) {
   const auto split = split_of(made.submission);
   ready.model = made.submission.model;
-  if (auto fault = make_request(*service, std::move(made.submission), ready.request, made.facts.warnings)) {
+  std::vector<std::string> warnings;
+  if (auto fault = make_request(*service, std::move(made.submission), ready.request, warnings)) {
     return fault;
+  }
+  std::vector<std::string>& told = made.facts.warnings;
+  for (std::string& warning : warnings) {
+    if (std::find(told.begin(), told.end(), warning) == told.end()) told.push_back(std::move(warning));
   }
   ready.facts = std::make_shared<const ResponseFacts>(std::move(made.facts));
   ready.request.listener =
@@ -213,6 +220,18 @@ KeyShare share_taken_up(const Service& service, const Owner& owner, size_t promp
   return share;
 }
 
+// The warnings of an answer that a client has been given.
+std::vector<std::string> warnings_in(const std::string& answer) {
+  std::vector<std::string> warnings;
+  const auto told = parse_json(answer, {.max_bytes = answer.size() + 1});
+  const JsonValue* list = told.ok() ? told->find("warnings") : nullptr;
+  if (!list || !list->is_array()) return warnings;
+  for (const JsonValue& warning : list->as_array()) {
+    if (warning.is_string()) warnings.push_back(warning.as_string());
+  }
+  return warnings;
+}
+
 // Asks a job again. Says why it cannot be.
 std::optional<ApiError> ask_again(const std::shared_ptr<Service>& service, const ResponseJob& job) {
   const auto body = parse_json(job.request, {.max_bytes = job.request.size() + 1});
@@ -225,6 +244,7 @@ std::optional<ApiError> ask_again(const std::shared_ptr<Service>& service, const
   PreparedResponse made = prepare_response(*service, fields, {owner, job.id, job.created, {}});
   if (fields.failed()) return fields.fault();
   made.facts.room = service->responses.promise_again(owner.name, made.facts.bytes());
+  made.facts.warnings = warnings_in(job.answer);
   KeyShare share = share_taken_up(*service, owner, made.submission.prompts.front().size());
   ReadyJob ready;
   if (auto fault = make_ready(service, std::move(made), std::move(share), ready)) return fault;
@@ -312,10 +332,10 @@ void answer_in_background(Call& call, PreparedResponse made) {
   call.respond(std::move(response));
 }
 
-void find_background_responses(Service& service) {
-  for (const ResponseJob& job : service.responses.jobs()) {
-    service.background.wait(job.id, job.owner, job.attempts);
-  }
+Status find_background_responses(Service& service) {
+  FULMAR_ASSIGN(const std::vector<ResponseJob> jobs, service.responses.jobs());
+  for (const ResponseJob& job : jobs) service.background.wait(job.id, job.owner, job.attempts);
+  return {};
 }
 
 void take_up_background_responses(const std::shared_ptr<Service>& service) {

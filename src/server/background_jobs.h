@@ -19,8 +19,8 @@ struct Service;
 void answer_in_background(Call& call, PreparedResponse made);
 
 // Finds the responses that a server before this one was told to make in the background and has not: clients
-// may ask for them from now on. To be called before there are clients.
-void find_background_responses(Service& service);
+// may ask for them from now on. To be called before there are clients. An error: the store cannot tell.
+Status find_background_responses(Service& service);
 // Makes them. They keep their ids, and one that fails does so alone. Not to be called on an IO thread.
 void take_up_background_responses(const std::shared_ptr<Service>& service);
 // Lets a thread of the pool do so, where any waits: to be called when the engine may have room.

@@ -357,11 +357,10 @@ void ResponseStore::note_attempts(const std::string& id, int64_t attempts) {
   marks_.post([this, id, attempts] { mark(id, attempts); });
 }
 
-std::vector<ResponseJob> ResponseStore::jobs() {
+Result<std::vector<ResponseJob>> ResponseStore::jobs() {
   std::vector<ResponseJob> jobs;
-  auto documents = documents_->lasting();
-  if (!documents.ok()) spdlog::error("responses in the background not read: {}", documents.error().text);
-  for (Document& document : documents.ok() ? *documents : std::vector<Document>()) {
+  FULMAR_ASSIGN(std::vector<Document> documents, documents_->lasting());
+  for (Document& document : documents) {
     if (is_job(document.id)) jobs.push_back(job_facts(std::move(document)));
   }
   return jobs;

@@ -95,8 +95,8 @@ class ResponseStore {
   // Stores the answer of a job that was not made, and ends the job; where that fails both are as before.
   Status end_job(const StoredResponse& answer);
   Status drop_job(const std::string& id);
-  // Ids, owners and attempts of the jobs, the oldest first.
-  std::vector<ResponseJob> jobs();
+  // Ids, owners and attempts of the jobs, the oldest first. An error: the documents cannot tell.
+  Result<std::vector<ResponseJob>> jobs();
   Result<std::optional<ResponseJob>> find_job(const std::string& id);
   // An error: the documents cannot tell whether it is there.
   Result<std::optional<StoredResponse>> find(const std::string& id);

@@ -75,6 +75,13 @@ HttpResponse format_net_error(const Service& service, const HttpRequest& request
 
 size_t pool_threads() { return std::clamp<size_t>(std::thread::hardware_concurrency() / 4, 2, 8); }
 
+// What a start ends with whose stored responses cannot be read.
+Error unusable(const Error& error) {
+  return {error.kind, error.text +
+                          "; nothing was changed. Stored responses lie there: mend it, move it "
+                          "away, or name another file with --state-db-path"};
+}
+
 // Null: in memory. A file that holds something which this version cannot read is not to be done without, and
 // none that somebody has named.
 Result<std::unique_ptr<DocumentStore>> open_documents(const ServerOptions& options) {
@@ -85,9 +92,7 @@ Result<std::unique_ptr<DocumentStore>> open_documents(const ServerOptions& optio
   const Error& error = documents.error();
   if (options.responses_db_asked_for || error.kind == ErrorKind::corrupt ||
       error.kind == ErrorKind::unsupported) {
-    return Error{error.kind, error.text +
-                                 "; nothing was changed. Stored responses lie there: mend it, move it "
-                                 "away, or name another file with --state-db-path"};
+    return unusable(error);
   }
   spdlog::error("stored responses live in memory only: {}", error.text);
   return std::unique_ptr<DocumentStore>();
@@ -138,7 +143,9 @@ class Server::Impl {
     hosts_ = options.allowed_hosts;
     hosts_.push_back(options.host);
     // Before there are clients, whose own are nobody else's.
-    find_background_responses(*service_);
+    if (const Status found = find_background_responses(*service_); !found.ok()) {
+      return unusable(found.error());
+    }
     HttpServerOptions net;
     net.host = options.host;
     net.port = options.port;

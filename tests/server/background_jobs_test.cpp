@@ -39,7 +39,9 @@ class MortalDocuments : public DocumentStore {
   Status set_mark(const std::string& id, int64_t mark) override {
     return told("mark " + id, [&] { return disk_->set_mark(id, mark); });
   }
-  Result<std::vector<Document>> lasting() override { return disk_->lasting(); }
+  Result<std::vector<Document>> lasting() override {
+    return told("list", [&] { return disk_->lasting(); });
+  }
   Result<std::vector<Document>> take_older(int64_t since) override { return disk_->take_older(since); }
   Result<std::vector<Document>> take_oldest(const std::string& owner, int64_t bytes) override {
     return disk_->take_oldest(owner, bytes);
@@ -86,7 +88,7 @@ struct Process {
           posted.push_back(std::move(job));
           return true;
         }});
-    find_background_responses(*service);
+    EXPECT_TRUE(find_background_responses(*service).ok());
   }
 
   void take_up() { take_up_background_responses(service); }
@@ -279,6 +281,14 @@ TEST(BackgroundJobs, ClientsFindOneAtEveryStep) {
   for (const char* step : {"mark job:resp_0", "find job:resp_0", "put resp_0", "take job:resp_0"}) {
     EXPECT_TRUE(looked_at.contains(step)) << step;
   }
+}
+
+TEST(BackgroundJobs, AStoreThatCannotListThemIsNotTakenForAnEmptyOne) {
+  const Disk disk = new_disk();
+  accept(disk, {"resp_0"});
+  Process process(disk);
+  process.dead = true;
+  EXPECT_FALSE(find_background_responses(*process.service).ok());
 }
 
 TEST(BackgroundJobs, ACancelThatTheStoreFailsChangesNothing) {

@@ -114,7 +114,7 @@ TEST(ResponseStore, ForgetsByTheAgeThatTimeHasGivenThem) {
   EXPECT_TRUE(stored_in(store, "resp_2"));
   passing += ResponseStore::kSeconds * 30.0;
   EXPECT_EQ(store.take_expired().size(), 1u);
-  EXPECT_EQ(store.jobs().size(), 1u) << "a job that has not ended has no age";
+  EXPECT_EQ(store.jobs()->size(), 1u) << "a job that has not ended has no age";
 }
 
 TEST(ResponseStore, WhatIsUnderWayIsBounded) {
@@ -175,7 +175,7 @@ TEST(ResponseStore, AJobEndsOnceItsAnswerIsStored) {
     disk.mood = Disk::Mood::fine;
   }
   ResponseStore store(std::make_unique<DocumentsOnDisk>(disk));
-  EXPECT_TRUE(store.jobs().empty());
+  EXPECT_TRUE(store.jobs()->empty());
   EXPECT_TRUE(stored_in(store, "resp_1") && stored_in(store, "resp_2"));
 }
 
@@ -450,12 +450,9 @@ class Promises {
     std::set<std::string> told;
     for (const StoredResponse& gone : store_->take_expired()) told.insert(gone.id);
     for (auto& [owner, own] : answers_) check_answers(owner, own, told);
-    std::set<std::string> jobs;
-    for (const ResponseJob& left : store_->jobs()) {
-      jobs.insert(left.id);
-      EXPECT_EQ(left.owner, jobs_[left.id]);
-    }
-    EXPECT_EQ(jobs.size(), jobs_.size());
+    const std::vector<ResponseJob> listed = *store_->jobs();
+    for (const ResponseJob& left : listed) EXPECT_EQ(left.owner, jobs_.at(left.id));
+    EXPECT_EQ(listed.size(), jobs_.size());
     for (const auto& [id, owner] : jobs_) EXPECT_TRUE(*store_->find_job(id)) << id << " was accepted";
     acted_.clear();
     put_.clear();
