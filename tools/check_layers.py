@@ -3,7 +3,7 @@
 
 The arrows are read from the fulmar_folder() and fulmar_room() lines of CMakeLists.txt, so there is one list only. A room
 is a folder within a folder: it may include the rooms that its arrow reaches and the folders that its folder may, but
-nothing that lies in its folder itself, which in turn may include all of its rooms.
+nothing that lies in its folder itself. Who may include a folder may include all of its rooms.
 
 And when a test that every build compiles reaches a GPU library's headers, which not every machine has.
 """
@@ -17,7 +17,7 @@ SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 CONFINED = {
     r"boost/": ["src/net/", "src/hub/web_get"],
     r"sqlite3\.h": ["src/cache/"],
-    r"prometheus/": ["src/server/metrics"],
+    r"prometheus/": ["src/server/core/metrics"],
     r"simdjson": ["src/net/json", "src/files/", "src/text/vocabulary_json"],
     r"hwy/": ["src/cpu/"],
     r"CLI/": ["src/app/"],
@@ -84,8 +84,10 @@ def reach_of(direct):
         folder = name.split("/")[0]
         if "/" in name:
             reach[name] |= reach.get(folder, set()) - {folder}
-        else:
-            reach[name] |= {room for room in direct if room.startswith(name + "/")}
+    for name in direct:
+        own = name.split("/")[0]
+        reach[name] |= {room for room in direct if "/" in room and room.split("/")[0] in reach[name]
+                        and ("/" not in name or room.split("/")[0] != own)}
     return reach
 
 

@@ -17,22 +17,22 @@ UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "s": 1000, "h": 3600, "
 
 ROWS = [
     ("a request's body, also when it comes in gzip",
-     "`--max-body-mib` ({server/options.h max_body_bytes MiB}), files {server/options.h max_file_bytes MiB} MiB, {server/options.h "
+     "`--max-body-mib` ({server/core/options.h max_body_bytes MiB}), files {server/core/options.h max_file_bytes MiB} MiB, {server/core/options.h "
      "max_unkeyed_body_bytes MiB} MiB while a key is asked for and no header shows one: 413"),
     ("what comes out of gzip", "{net/gzip.cpp kTimes} times what was sent, and {net/gzip.cpp kAlways MiB} MiB: 413"),
     ("size lines and extensions of chunks, and the trailer",
      "{net/http_server.h max_head_bytes KiB} KiB each and, all together, beside the body: 431, 413"),
     ("bodies received and not yet read, all together",
-     "{server/options.h max_file_bytes*2 GiB} GiB, those without a key {net/http_server.h max_held_unkeyed_body_bytes MiB} MiB; a client as much "
+     "{server/core/options.h max_file_bytes*2 GiB} GiB, those without a key {net/http_server.h max_held_unkeyed_body_bytes MiB} MiB; a client as much "
      "as remains free for others, so half at most: 503"),
     ("values in one JSON body, depth", "{net/json.h max_values} values, {net/json.h max_depth} levels: 400"),
-    ("`model` and `state_id`, session ids", "{server/intake.cpp kLongestModelName} and {engine/ask_rules.h kMostSessionBytes} bytes: 400"),
+    ("`model` and `state_id`, session ids", "{server/generate/intake.cpp kLongestModelName} and {engine/ask_rules.h kMostSessionBytes} bytes: 400"),
     ("roles, and names of functions and called functions",
      "{text/chat_template.h kLongestRole} bytes; no control characters, `:` or U+273F in roles, `A-Z a-z 0-9 _ -` in names: 400"),
     ("stop texts of a row, together", "{engine/ask_rules.h kMostStopBytes KiB} KiB: 400"),
     ("rows of a request, tokens of its prompts",
-     "`--max-request-rows` ({server/options.h max_request_rows}), {server/options.h max_prompt_tokens}: 400"),
-    ("work of reading a request", "{server/options.h max_request_work million} million bytes touched and steps: 400"),
+     "`--max-request-rows` ({server/core/options.h max_request_rows}), {server/core/options.h max_prompt_tokens}: 400"),
+    ("work of reading a request", "{server/core/options.h max_request_work million} million bytes touched and steps: 400"),
     ("requests that wait to be read", "{server/server.cpp kMostWaiting}, of one client {server/server.cpp kMostOfShare}: 503"),
     ("unsent bytes of a stream", "{net/http_server.h max_stream_backlog_bytes MiB} MiB: the client is cut off"),
     ("connections", "{net/http_server.h max_connections}: closed at once"),
@@ -46,15 +46,15 @@ ROWS = [
     ("masks of rows under a schema, each and together in one step",
      "{engine/mask_work.h work} counted steps each, beyond which longer tokens are left out; as much and the one beyond in a step: rows wait"),
     ("compiled schemas, patterns and grammars that are remembered",
-     "{server/constraint_cache.h kOfOne[0]} and {server/constraint_cache.h kOfOne[1] MiB} MiB of each key, whose own oldest go first; "
-     "{server/constraint_cache.h kOfAll[0]} and {server/constraint_cache.h kOfAll[1] MiB} MiB of all, those of the key with most go first"),
+     "{server/generate/constraint_cache.h kOfOne[0]} and {server/generate/constraint_cache.h kOfOne[1] MiB} MiB of each key, whose own oldest go first; "
+     "{server/generate/constraint_cache.h kOfAll[0]} and {server/generate/constraint_cache.h kOfAll[1] MiB} MiB of all, those of the key with most go first"),
     ("stored answers of `/v1/responses`",
-     "{server/response_store.h kSeconds h} h; {server/response_store.h kInFile[0] MiB} MiB of each key, whose own oldest go first, and "
-     "{server/response_store.h kInFile[1] GiB} GiB of all, half of what is left to each key that comes (in memory: {server/response_store.h kInMemory[0] MiB} "
-     "and {server/response_store.h kInMemory[1] MiB} MiB): 503; beside the session file they outlive a restart"),
-    ("texts of responses under way", "{server/response_store.h kInFile[2] MiB} MiB of each key: 429; {server/response_store.h kInFile[3] MiB} MiB of all: 503"),
+     "{server/responses/response_store.h kSeconds h} h; {server/responses/response_store.h kInFile[0] MiB} MiB of each key, whose own oldest go first, and "
+     "{server/responses/response_store.h kInFile[1] GiB} GiB of all, half of what is left to each key that comes (in memory: {server/responses/response_store.h kInMemory[0] MiB} "
+     "and {server/responses/response_store.h kInMemory[1] MiB} MiB): 503; beside the session file they outlive a restart"),
+    ("texts of responses under way", "{server/responses/response_store.h kInFile[2] MiB} MiB of each key: 429; {server/responses/response_store.h kInFile[3] MiB} MiB of all: 503"),
     ("responses in the background that have not ended",
-     "{server/background_responses.h kMostOfOwner} of each key: 429; {server/background_responses.h kMost} of all: 503"),
+     "{server/responses/background_responses.h kMostOfOwner} of each key: 429; {server/responses/background_responses.h kMost} of all: 503"),
 ]
 
 

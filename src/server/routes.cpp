@@ -4,30 +4,31 @@
 #include <algorithm>
 
 #include "net/path_pattern.h"
-#include "server/api_adapters.h"
-#include "server/api_admin.h"
-#include "server/api_big_batch.h"
-#include "server/api_branches.h"
-#include "server/api_chat.h"
-#include "server/api_control.h"
-#include "server/api_embeddings.h"
-#include "server/api_fim.h"
-#include "server/api_llama.h"
-#include "server/api_messages.h"
-#include "server/api_mixture.h"
-#include "server/api_native.h"
-#include "server/api_ollama.h"
-#include "server/api_openai.h"
-#include "server/api_responses.h"
-#include "server/api_sessions.h"
-#include "server/api_state.h"
-#include "server/api_state_files.h"
-#include "server/api_status.h"
-#include "server/api_text.h"
-#include "server/api_translate.h"
-#include "server/api_v3.h"
-#include "server/openapi.h"
-#include "server/page.h"
+#include "server/admin/loading.h"
+#include "server/admin/mixture.h"
+#include "server/admin/state_files.h"
+#include "server/anthropic/messages.h"
+#include "server/generate/input_kind.h"
+#include "server/llama/llama.h"
+#include "server/native/adapters.h"
+#include "server/native/batch.h"
+#include "server/native/big_batch.h"
+#include "server/native/branches.h"
+#include "server/native/fim.h"
+#include "server/native/steering.h"
+#include "server/native/tokens.h"
+#include "server/native/translate.h"
+#include "server/native/v3.h"
+#include "server/ollama/ollama.h"
+#include "server/openai/chat.h"
+#include "server/openai/embeddings.h"
+#include "server/openai/openai.h"
+#include "server/responses/responses.h"
+#include "server/sessions/session_chat.h"
+#include "server/sessions/session_objects.h"
+#include "server/status/openapi.h"
+#include "server/status/page.h"
+#include "server/status/status.h"
 
 namespace fulmar {
 namespace {
@@ -164,12 +165,6 @@ constexpr Route kRoutes[] = {
 }  // namespace
 
 std::span<const Route> routes() { return kRoutes; }
-
-std::string path_with(std::string_view path, std::string_view argument) {
-  std::string text(path);
-  if (const size_t star = text.find('*'); star != std::string::npos) text.replace(star, 1, argument);
-  return text;
-}
 
 bool covers_administration(std::string_view pattern) {
   if (!is_route_pattern(pattern)) return false;

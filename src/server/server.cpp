@@ -9,10 +9,12 @@
 
 #include "base/log.h"
 #include "base/work_pool.h"
+#include "cache/document_store.h"
 #include "net/host_check.h"
-#include "server/answer_rules.h"
-#include "server/background_jobs.h"
-#include "server/call.h"
+#include "server/core/call.h"
+#include "server/families.h"
+#include "server/responses/background_jobs.h"
+#include "server/responses/family.h"
 #include "server/routes.h"
 
 namespace fulmar {
@@ -128,8 +130,8 @@ class Server::Impl {
             new Service{.models = models,
                         .options = options,
                         .admin = admin,
-                        .metrics = {},
-                        .responses = ResponseStore(std::move(documents)),
+                        .routes = routes(),
+                        .families = make_families(std::make_shared<ResponseFamily>(std::move(documents))),
                         .keys = key_ring(options.api_keys),
                         .post_job =
                             [pool = pool_, sessions = sessions_](ThreadKind kind, ClientJob job) {
@@ -179,7 +181,7 @@ class Server::Impl {
       if (grace.count() > 0) std::this_thread::sleep_for(service_->options.drain_delay);
       finished = http_->drain(std::chrono::steady_clock::now() + grace);
       service_->ending = true;
-      service_->background.interrupt_all();
+      service_->families.responses->background.interrupt_all();
       pool_->stop_work();
       sessions_->stop_work();
       if (!finished) {

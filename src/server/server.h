@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "server/model_admin.h"
-#include "server/options.h"
-#include "server/served_model.h"
+#include "server/core/options.h"
+#include "server/models/model_admin.h"
+#include "server/models/served_model.h"
 
 namespace fulmar {
 

@@ -7,7 +7,7 @@
 
 #include "fuzz_input.h"
 #include "net/json.h"
-#include "server/chat_intake.h"
+#include "server/generate/chat_intake.h"
 
 namespace {
 

@@ -8,7 +8,9 @@
 
 #include "fuzz_input.h"
 #include "net/exchange_state.h"
-#include "server/call.h"
+#include "server/core/call.h"
+#include "server/families.h"
+#include "server/routes.h"
 #include "server/small_model.h"
 #include "support/scripted_engine.h"
 
@@ -71,7 +73,11 @@ class Stand {
     models_.add(testing::small_model(engine_, tokenizer_));
     ServerOptions options;
     options.limits.max_request_work = 100'000'000;
-    service_.reset(new Service{.models = models_, .options = options, .admin = nullptr, .metrics = {}});
+    service_.reset(new Service{.models = models_,
+                               .options = options,
+                               .admin = nullptr,
+                               .routes = routes(),
+                               .families = make_families()});
     service_->post_job = [](ThreadKind, ClientJob job) {
       const Meter::Scope scope(*job.meter);
       job.run();

@@ -7,7 +7,7 @@
 #include "fuzz_input.h"
 #include "net/json.h"
 #include "net/json_prefix.h"
-#include "server/tool_calls.h"
+#include "server/generate/tool_calls.h"
 
 namespace {
 

@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "net/raw_socket.h"
-#include "server/api_status.h"
 #include "server/routes.h"
 #include "server/server_rig.h"
+#include "server/status/status.h"
 
 namespace fulmar::testing {
 namespace {

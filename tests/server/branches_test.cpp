@@ -1,7 +1,7 @@
 // Session trees, and sessions named by a header, at the HTTP boundary.
 #include <thread>
 
-#include "server/branch_indices.h"
+#include "server/native/branch_indices.h"
 #include "server/server_rig.h"
 
 namespace fulmar::testing {

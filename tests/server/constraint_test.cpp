@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "server/constraint_fields.h"
+#include "server/generate/constraint_fields.h"
 #include "server/generating_routes.h"
 #include "server/routes.h"
 #include "support/document_section.h"

@@ -4,8 +4,8 @@
 #include <sstream>
 #include <thread>
 
-#include "server/engine_figures.h"
-#include "server/metrics.h"
+#include "server/core/metrics.h"
+#include "server/models/engine_figures.h"
 #include "server/server_rig.h"
 
 namespace fulmar::testing {

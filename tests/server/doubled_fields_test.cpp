@@ -4,9 +4,9 @@
 
 #include <map>
 
-#include "server/constraint_fields.h"
+#include "server/core/route_notes.h"
+#include "server/generate/constraint_fields.h"
 #include "server/generating_routes.h"
-#include "server/openapi.h"
 
 namespace fulmar::testing {
 namespace {

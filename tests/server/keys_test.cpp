@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <set>
 
-#include "server/key_ring.h"
-#include "server/owner.h"
+#include "server/core/key_ring.h"
+#include "server/core/owner.h"
 #include "server/routes.h"
 #include "server/server_rig.h"
 

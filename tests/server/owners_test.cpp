@@ -10,8 +10,8 @@
 #include "cache/session_name.h"
 #include "grammar/schema_values.h"
 #include "server/admin_rig.h"
-#include "server/openapi.h"
-#include "server/owner.h"
+#include "server/core/owner.h"
+#include "server/core/route_notes.h"
 #include "server/routes.h"
 
 namespace fulmar::testing {

@@ -9,8 +9,8 @@
 #include "cache/document_store.h"
 #include "cache/sqlite_statement.h"
 #include "grammar/schema_values.h"
-#include "server/background_responses.h"
-#include "server/response_items.h"
+#include "server/responses/background_responses.h"
+#include "server/responses/response_items.h"
 #include "server/server_rig.h"
 
 namespace fulmar::testing {

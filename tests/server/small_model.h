@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "server/served_model.h"
+#include "server/models/served_model.h"
 #include "text/tokenizer.h"
 
 namespace fulmar::testing {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <functional>
 
-#include "server/answer_rules.h"
-#include "server/response_store.h"
+#include "server/generate/answer_rules.h"
+#include "server/responses/response_store.h"
 #include "server/tool_requests.h"
 
 namespace fulmar::testing {

@@ -1,9 +1,9 @@
 // What chats become under the template of marked turns, and what of it a request can choose.
 #include <gmock/gmock.h>
 
-#include "server/openapi.h"
+#include "server/generate/tool_calls.h"
 #include "server/server_rig.h"
-#include "server/tool_calls.h"
+#include "server/status/openapi.h"
 
 namespace fulmar::testing {
 namespace {

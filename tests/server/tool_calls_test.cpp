@@ -1,6 +1,6 @@
 // Calls of functions at the HTTP boundary: which may be made, what they look like, and what becomes of those
 // that an answer's end cuts.
-#include "server/tool_calls.h"
+#include "server/generate/tool_calls.h"
 
 #include <gmock/gmock.h>
 

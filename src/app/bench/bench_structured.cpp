@@ -9,7 +9,7 @@
 #include "grammar/answer_form.h"
 #include "net/json.h"
 #include "net/json_writer.h"
-#include "server/answer_rules.h"
+#include "server/generate/answer_rules.h"
 
 namespace fulmar {
 namespace {

@@ -10,7 +10,7 @@
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
 #include "app/keys/key_file.h"
-#include "server/api_keys.h"
+#include "server/core/api_keys.h"
 
 namespace fulmar {
 namespace {

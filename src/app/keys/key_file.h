@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "server/api_keys.h"
+#include "server/core/api_keys.h"
 
 namespace fulmar {
 

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "base/thread.h"
 #include "hub/pull.h"
-#include "server/model_admin.h"
+#include "server/models/model_admin.h"
 
 namespace fulmar {
 

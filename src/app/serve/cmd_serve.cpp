@@ -31,7 +31,7 @@
 #include "base/version.h"
 #include "files/model_files.h"
 #include "net/worker_proof.h"
-#include "server/api_keys.h"
+#include "server/core/api_keys.h"
 #include "server/server.h"
 
 namespace fulmar {

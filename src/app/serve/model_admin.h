@@ -15,7 +15,7 @@
 #include "base/mailbox.h"
 #include "base/thread.h"
 #include "files/time_state.h"
-#include "server/model_admin.h"
+#include "server/models/model_admin.h"
 
 namespace fulmar {
 

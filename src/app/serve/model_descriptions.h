@@ -7,7 +7,7 @@
 #include <string>
 
 #include "app/core/installed_models.h"
-#include "server/served_model.h"
+#include "server/models/served_model.h"
 
 namespace fulmar {
 

@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "base/unix_time.h"
 #include "files/mapped_file.h"
-#include "server/api_keys.h"
-#include "server/served_model.h"
+#include "server/core/api_keys.h"
+#include "server/models/served_model.h"
 
 namespace fulmar {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "files/time_state.h"
-#include "server/model_admin.h"
+#include "server/models/model_admin.h"
 
 namespace fulmar {
 

@@ -11,7 +11,7 @@
 #include "app/served/footing.h"
 #include "app/served/session_ladders.h"
 #include "engine/engine.h"
-#include "server/served_model.h"
+#include "server/models/served_model.h"
 
 namespace CLI {
 class App;

@@ -1,0 +1,35 @@
+// What the routes that load and remove things share.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/core/call.h"
+#include "server/core/fields.h"
+
+namespace fulmar {
+
+inline constexpr std::string_view kAdminSuccess = R"({"status":"success"})";
+// Returns the answer to a tuned state that was not loaded: 404 or 400 where the file is at fault, with the
+// fixed text; else by the kind and the text of the error. `no_model`: none is loaded.
+ApiError state_fault(const Error& error, bool no_model);
+
+inline constexpr std::string_view kBadStateFile = "State file is incorrect. check filename or tensor size.";
+
+// Runs `job` on the administrator's thread, or answers why not.
+void run_admin_job(const std::shared_ptr<Call>& call, std::function<void(ModelAdmin&)> job);
+
+// The field's text, which must not be empty. Faults stay in `fields`.
+std::string required_text(Fields& fields, std::string_view name);
+
+// Sampling defaults that come with a model or a state.
+struct SamplingDefaults {
+  std::optional<double> temperature;
+  std::optional<double> top_p;
+};
+SamplingDefaults read_sampling_defaults(Fields& fields);
+
+}  // namespace fulmar

@@ -1,0 +1,113 @@
+// From the fields of administration requests to the administrator, and back.
+#include "server/admin/loading.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "net/json_writer.h"
+#include "server/admin/admin_job.h"
+#include "text/python_literal.h"
+
+namespace fulmar {
+namespace {
+
+// The field's text with its backslash escapes decoded as in a string of Python, where this field comes from.
+std::string decode_escapes(Fields& fields, std::string_view name) {
+  const std::string written = fields.text(name).value_or(std::string());
+  std::string literal = "'";
+  for (size_t i = 0; i < written.size(); ++i) {
+    if (written[i] == '\\' && i + 1 < written.size()) {
+      literal += written[i++];
+      literal += written[i];
+    } else if (written[i] == '\n') {
+      literal += "\\n";
+    } else {
+      if (written[i] == '\'') literal += '\\';
+      literal += written[i];
+    }
+  }
+  auto text = parse_python_literal(literal + "'");
+  if (text) return std::move(*text);
+  fields.fail(bad_value(fmt::format("'{}': {}", name, text.error().text), std::string(name)));
+  return {};
+}
+
+}  // namespace
+
+void load_model_file(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  ModelLoad load;
+  load.path = required_text(fields, "model_filename");
+  load.name = fields.text("model_viewname").value_or(std::string());
+  if (load.name.empty()) load.name = "default model";
+  load.precision = fields.text("model_strategy").value_or(std::string());
+  load.vocabulary = fields.text("vocab_filename").value_or(std::string());
+  load.end_text = decode_escapes(fields, "endtoken");
+  fields.text("template");  // of models that are not RWKV: the turns of these are of one form
+  const SamplingDefaults defaults = read_sampling_defaults(fields);
+  load.default_temperature = defaults.temperature;
+  load.default_top_p = defaults.top_p;
+  if (fields.present("adapter_filename")) fields.fail(bad_value("adapters are not supported"));
+  if (fields.failed()) return call->fail(fields.fault());
+  run_admin_job(call, [call, load](ModelAdmin& admin) {
+    if (const Status fits = admin.check_load(load); !fits) return call->fail(api_error(fits.error()));
+    if (const Status loaded = admin.load_model(load); !loaded) return call->fail(api_error(loaded.error()));
+    const ServedModelPtr model = call->service().models.find(call->owner(), load.name, true);
+    if (load.precision.empty() || !model) return call->respond_json(std::string(kAdminSuccess));
+    JsonWriter json;
+    json.begin_object().member("status", "success").member("model_strategy", load.precision);
+    call->respond_json(json.member("weights", model->runtime).end_object().take());
+  });
+}
+
+void remove_models(std::shared_ptr<Call> call) {
+  const JsonValue* field = call->body().find("model_viewname");
+  const std::string name = field && field->is_string() ? field->as_string() : std::string();
+  run_admin_job(call, [call, name](ModelAdmin& admin) {
+    if (!admin.remove_model(name) && !name.empty()) {
+      return call->fail({404, "The model '" + name + "' is not loaded", {}, "not_found", {}});
+    }
+    call->respond_json(std::string(kAdminSuccess));
+  });
+}
+
+void load_state_file(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  StateLoad load;
+  load.path = required_text(fields, "state_filename");
+  load.name = required_text(fields, "state_viewname");
+  const SamplingDefaults defaults = read_sampling_defaults(fields);
+  load.default_temperature = defaults.temperature;
+  load.default_top_p = defaults.top_p;
+  if (fields.failed()) return call->fail(fields.fault());
+  run_admin_job(call, [call, load](ModelAdmin& admin) {
+    if (const Status loaded = admin.load_state(load); !loaded) {
+      spdlog::warn("tuned state '{}' not loaded: {}", load.name, loaded.error().text);
+      return call->fail(state_fault(loaded.error(), call->service().models.empty()));
+    }
+    call->respond_json(std::string(kAdminSuccess));
+  });
+}
+
+void remove_states(std::shared_ptr<Call> call) {
+  run_admin_job(call, [call](ModelAdmin& admin) {
+    admin.remove_states();
+    call->respond_json(std::string(kAdminSuccess));
+  });
+}
+
+void load_available_model(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  const std::string id = required_text(fields, "model");
+  if (fields.failed()) return call->fail(fields.fault());
+  run_admin_job(call, [call, id](ModelAdmin& admin) {
+    if (const Status loaded = admin.load_available(id); !loaded) {
+      return call->fail(bad_value(loaded.error().text, "model"));
+    }
+    JsonWriter json;
+    json.begin_object().member("object", "model").member("id", id).member("loaded", true);
+    call->respond_json(json.end_object().take());
+  });
+}
+
+}  // namespace fulmar

@@ -1,0 +1,183 @@
+// The reader of request fields.
+#include "server/core/fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/meter.h"
+#include "grammar/schema_values.h"
+#include "net/json.h"
+
+namespace fulmar {
+namespace {
+
+constexpr double kLargestListed = 1e9;
+// No whole number of a client is larger than that, so that a few may be added up or multiplied by a small
+// one.
+constexpr int64_t kMostCounted = int64_t{1} << 53;
+
+constexpr size_t kLongestShownName = 80;
+
+}  // namespace
+
+bool holds_something(const JsonValue* value) {
+  if (!value || value->is_null()) return false;
+  if (value->is_string()) return !value->as_string().empty();
+  return !value->is_array() || !value->as_array().empty();
+}
+
+Fields::Fields(const JsonValue& body) : body_(body) {
+  if (const JsonValue* params = body.find("params"); params && !params->is_null()) {
+    if (params->is_object()) {
+      check_beside(*params, "params");
+      params_ = params;
+    } else {
+      fail_type("params", *params, "an object");
+    }
+  }
+}
+
+const JsonValue* Fields::find(std::string_view name) const {
+  const JsonValue* found = body_.find(name);
+  if (found && !found->is_null()) return found;
+  if (params_) found = params_->find(name);
+  return found && !found->is_null() ? found : nullptr;
+}
+
+void Fields::check_beside(const JsonValue& nested, std::string_view place) {
+  if (!nested.is_object()) return;
+  for (const auto& [name, value] : nested.as_object().members()) {
+    const JsonValue* beside = find(name);
+    if (!beside || value.is_null() || same_text(*beside) == same_text(value)) continue;
+    const std::string_view shown = std::string_view(name).substr(0, kLongestShownName);
+    return fail(bad_value(fmt::format("'{}' is {}, but '{}.{}' is {}; wanted one of them, or both alike",
+                                      shown, describe(*beside), place, shown, describe(value)),
+                          std::string(shown), "unsupported_parameter"));
+  }
+}
+
+std::optional<bool> Fields::boolean(std::string_view name) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  std::optional<bool> flag = lenient_bool(*found);
+  if (!flag) fail_type(name, *found, "true or false");
+  return flag;
+}
+
+std::optional<int64_t> Fields::integer(std::string_view name, int64_t least, int64_t most) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  const std::optional<int64_t> whole = lenient_int(*found);
+  if (whole && *whole >= least && *whole <= most) return std::clamp(*whole, -kMostCounted, kMostCounted);
+  fail_range(name, *found, "a whole number", static_cast<double>(least), static_cast<double>(most));
+  return std::nullopt;
+}
+
+std::optional<double> Fields::number(std::string_view name, double least, double most) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  const std::optional<double> value = lenient_number(*found);
+  if (value && *value >= least && *value <= most) return value;
+  fail_range(name, *found, "a number", least, most);
+  return std::nullopt;
+}
+
+std::optional<uint64_t> Fields::unsigned_integer(std::string_view name) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  if (found->kind() == JsonValue::Kind::uint64) return found->as_uint64();
+  if (const auto whole = lenient_int(*found); whole && *whole >= 0) return static_cast<uint64_t>(*whole);
+  if (found->is_string()) {
+    const std::string& digits = found->as_string();
+    uint64_t value = 0;
+    const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (fault == std::errc() && end == digits.data() + digits.size()) return value;
+  }
+  fail_type(name, *found, "a whole number of 0 to 2^64-1");
+  return std::nullopt;
+}
+
+std::optional<std::string> Fields::text(std::string_view name) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  if (found->is_string()) {
+    count_work(found->as_string().size());
+    return found->as_string();
+  }
+  fail_type(name, *found, "a string");
+  return std::nullopt;
+}
+
+std::optional<std::vector<std::string>> Fields::texts(std::string_view name) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  if (found->is_string()) return std::vector<std::string>{found->as_string()};
+  if (!found->is_array()) {
+    fail_type(name, *found, "an array of strings");
+    return std::nullopt;
+  }
+  std::vector<std::string> list;
+  list.reserve(found->as_array().size());
+  for (const JsonValue& element : found->as_array()) {
+    if (!element.is_string()) {
+      fail_type(fmt::format("{}[{}]", name, list.size()), element, "a string");
+      return std::nullopt;
+    }
+    count_work(1 + element.as_string().size());
+    list.push_back(element.as_string());
+  }
+  return list;
+}
+
+std::optional<std::vector<double>> Fields::numbers(std::string_view name) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  if (!found->is_array()) {
+    fail_type(name, *found, "an array of numbers");
+    return std::nullopt;
+  }
+  std::vector<double> list;
+  for (const JsonValue& element : found->as_array()) {
+    const std::optional<double> value = lenient_number(element);
+    if (!value || !(std::abs(*value) <= kLargestListed)) {
+      fail_type(fmt::format("{}[{}]", name, list.size()), element,
+                fmt::format("a number of at most {:g} in size", kLargestListed));
+      return std::nullopt;
+    }
+    list.push_back(*value);
+  }
+  return list;
+}
+
+const JsonObject* Fields::object(std::string_view name) {
+  const JsonValue* found = find(name);
+  if (!found) return nullptr;
+  if (found->is_object()) return &found->as_object();
+  fail_type(name, *found, "an object");
+  return nullptr;
+}
+
+void Fields::fail(ApiError error) {
+  if (!fault_) fault_ = std::move(error);
+}
+
+void Fields::fail_type(std::string_view name, const JsonValue& found, std::string_view wanted) {
+  fail(bad_value(fmt::format("'{}' is {}; wanted {}", name, describe(found), wanted), std::string(name)));
+}
+
+void Fields::fail_range(std::string_view name, const JsonValue& found, std::string_view what, double least,
+                        double most) {
+  constexpr double kOpen = 1e18;
+  std::string wanted(what);
+  if (most >= kOpen && least > -kOpen) {
+    wanted += fmt::format(" of at least {:g}", least);
+  } else if (least > -kOpen) {
+    wanted += fmt::format(" from {:g} to {:g}", least, most);
+  }
+  fail_type(name, found, wanted);
+}
+
+}  // namespace fulmar

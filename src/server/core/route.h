@@ -1,0 +1,40 @@
+// One line of the table of routes: what a handler is, and where its work is done.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "net/json_value.h"
+#include "server/core/auth.h"
+#include "server/core/errors.h"
+
+namespace fulmar {
+
+class Call;
+
+// Where work is done. IO threads answer what takes next to nothing; whatever grows with what a client sent or
+// stored is the pool's; session threads wait for the engine and for the disk.
+enum class ThreadKind : uint8_t { io, pool, sessions };
+
+// Answers the call, at once or later, through respond, fail or a Reply. Runs on an IO thread (GET) or on the
+// pool, and must not wait there; routes that wait say so in the table and run on session threads, with their
+// body read.
+using RouteHandler = void (*)(std::shared_ptr<Call>);
+
+struct Route {
+  std::string_view method;
+  std::string_view path;  // a "*" in it stands for any text of at least one byte: the call's argument
+  Family family;          // of errors, until the handler knows better
+  Access access;
+  RouteHandler handle;
+  bool waits = false;  // for the engine or the disk
+  // For paths that serve two families; null: `family` holds.
+  Family (*family_of_body)(const JsonValue& body) = nullptr;
+  bool takes_bytes = false;  // the body is no JSON: the call's bytes()
+};
+
+// Returns the path of a route with `argument` in place of its "*".
+std::string path_with(std::string_view path, std::string_view argument);
+
+}  // namespace fulmar

@@ -1,0 +1,58 @@
+// What all calls of a server share.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/fair_queue.h"
+#include "server/core/auth.h"
+#include "server/core/key_ring.h"
+#include "server/core/metrics.h"
+#include "server/core/options.h"
+#include "server/core/route.h"
+#include "server/models/model_admin.h"
+#include "server/models/served_model.h"
+
+namespace fulmar {
+
+class AnswerConstraints;
+class BranchIndices;
+struct ResponseFamily;
+struct Service;
+
+// What families of routes own, made by make_families(); their rooms know what each is.
+struct Families {
+  std::shared_ptr<AnswerConstraints> constraints;
+  std::shared_ptr<ResponseFamily> responses;
+  std::shared_ptr<BranchIndices> branches;
+  // Called after each call, which may have left room in the engine or a model.
+  void (*call_ended)(const std::shared_ptr<Service>& service);
+  // Calls `then` once what was made under a request's id has been tried to store; at once where nothing was.
+  void (*when_stored)(Service& service, const std::string& id, std::function<void()> then);
+};
+
+// The last event of a call may come when the server has gone already, so each call holds on to it; the
+// registry is not touched then.
+struct Service {
+  ModelRegistry& models;
+  const ServerOptions options;
+  ModelAdmin* const admin;  // null: models and states stay as they are
+  const std::span<const Route> routes;
+  const Families families;
+  Metrics metrics{};
+  const std::shared_ptr<KeyRing> keys = nullptr;  // null: there are none
+  // Hands a job to threads of that place, which is not `io`. False when too many wait there already.
+  std::function<bool(ThreadKind, ClientJob)> post_job = nullptr;
+  std::atomic<bool> loading{false};   // the first model
+  std::atomic<bool> draining{false};  // load balancers are to look elsewhere; requests are served
+  std::atomic<bool> ending{false};    // requests are refused
+
+  AuthRules auth_rules() const {
+    return {options.password, options.auth_all, options.open_translate, keys.get()};
+  }
+};
+
+}  // namespace fulmar

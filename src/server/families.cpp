@@ -1,0 +1,27 @@
+// Making them.
+#include "server/families.h"
+
+#include <utility>
+
+#include "server/generate/answer_rules.h"
+#include "server/native/branch_indices.h"
+#include "server/responses/background_jobs.h"
+
+namespace fulmar {
+namespace {
+
+void when_stored(Service& service, const std::string& id, std::function<void()> then) {
+  service.families.responses->store.when_tried(id, [then = std::move(then)](bool) { then(); });
+}
+
+}  // namespace
+
+Families make_families(std::shared_ptr<ResponseFamily> responses) {
+  return {.constraints = std::make_shared<AnswerConstraints>(),
+          .responses = std::move(responses),
+          .branches = std::make_shared<BranchIndices>(),
+          .call_ended = look_for_waiting_responses,
+          .when_stored = when_stored};
+}
+
+}  // namespace fulmar

@@ -1,0 +1,15 @@
+// Makes what families of routes own: the only place that knows all of them.
+#pragma once
+
+#include <memory>
+
+#include "cache/document_store.h"
+#include "server/core/service.h"
+#include "server/responses/family.h"
+
+namespace fulmar {
+
+// Returns the families of a server whose stored responses lie in `responses`.
+Families make_families(std::shared_ptr<ResponseFamily> responses = std::make_shared<ResponseFamily>());
+
+}  // namespace fulmar

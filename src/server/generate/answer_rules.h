@@ -1,0 +1,110 @@
+// Structured output (constrained answers): what a request says of functions and of its answer's form
+// (docs/structured-output.md, docs/http.md "Tool calls"), and the grammar that follows from it. Which members
+// say so is constraint_fields.h's.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/ask.h"
+#include "grammar/answer_form.h"
+#include "grammar/constraint.h"
+#include "server/core/fields.h"
+#include "server/generate/constraint_cache.h"
+#include "server/generate/tool_calls.h"
+#include "server/models/served_model.h"
+#include "text/think_mode.h"
+
+namespace fulmar {
+
+// What a request says of functions.
+struct ToolUse {
+  enum class Choice : uint8_t { none, may, must };
+  Choice choice = Choice::none;
+  bool several = true;                    // parallel_tool_calls
+  std::vector<CallableTool> tools;        // those that may be called
+  std::vector<std::string> descriptions;  // of all, for the prompt: one line of JSON each
+};
+
+// Where the name of a function stands: in a member "function" of the tool, or beside its type as on
+// /v1/responses.
+enum class ToolForm : uint8_t { nested, flat };
+
+// Faults stay in `fields`. With tool_choice "none" nothing is offered to the model. Tools of types that only
+// other servers run ("web_search", ...) are left out, unless one of them has to be called. With
+// "allowed_tools" the model is told of those alone.
+ToolUse read_tools(Fields& fields, ToolForm form);
+
+// What is to be looked for in the answer. `marks`: those of the model's template.
+ExpectedCalls expected_calls(const ToolUse& tools, const CallMarks& marks);
+
+// How JSON is written where a request does not say.
+struct WrittenJson {
+  Whitespace whitespace = Whitespace::normal;
+  MemberOrder order = MemberOrder::schema;
+};
+
+// What the answer must be; nothing of it set: any text.
+struct AnswerRules {
+  std::string param;  // the member of the request that says so
+  bool json_object = false;
+  std::optional<JsonValue> schema;
+  bool strict = true;  // what cannot be kept of the schema is refused, else it is loosened
+  // Texts that are no JSON; at most one of them, and none of the above beside it.
+  std::optional<std::string> regex, grammar;
+  std::vector<std::string> choice;
+  // How JSON is written; nothing: as the server does by default.
+  std::optional<Whitespace> whitespace;
+  std::optional<MemberOrder> order;
+  // One of these has to be called; with an object or a schema, that or a call; with `or_text`, any text, and
+  // perhaps calls behind it.
+  std::vector<CallableTool> calls;
+  bool or_text = false;
+  bool several_calls = true;
+
+  bool is_json() const { return json_object || schema; }
+  bool is_plain() const { return regex || grammar || !choice.empty(); }
+  bool any_text() const { return !is_json() && !is_plain() && calls.empty(); }
+};
+
+// The object `response_format`, or text.format of /v1/responses where the schema lies beside the type. A
+// schema of which it does not say "strict": true is loosened where it cannot be kept.
+AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_view name);
+// What the choice of tools makes of `rules`: calls alone where one is required, else calls besides. Faults
+// stay in `fields`: functions beside texts that are no JSON.
+void add_calls(Fields& fields, AnswerRules& rules, const ToolUse& tools);
+
+// How an answer begins after the template's suffix of this mode.
+AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen);
+
+// Thread-safe. Remembers the latest constraints of each owner, so that its requests of one form share their
+// masks. Whatever takes time happens outside of the lock.
+class AnswerConstraints {
+ public:
+  // Errors as those of the forms and of TokenTree.
+  Result<CompiledRules> find(const std::string& owner, const ServedModelPtr& named, AnswerStart start,
+                             const AnswerRules& rules, const WrittenJson& defaults = {});
+
+ private:
+  struct Tree {
+    std::weak_ptr<const ServedModel> model;
+    std::shared_ptr<const TokenTree> tree;
+  };
+
+  Result<std::shared_ptr<const TokenTree>> tree_of(const ServedModelPtr& model);
+
+  ConstraintCache compiled_;
+  std::mutex mutex_;
+  std::list<Tree> trees_;  // of vocabularies, which are everybody's
+};
+
+// A row's mask. `stop`: the id that may end it where the text is complete.
+std::shared_ptr<TokenMask> make_mask(std::shared_ptr<Constraint> constraint, const Tokenizer& tokenizer,
+                                     std::optional<int32_t> stop);
+
+}  // namespace fulmar

@@ -1,0 +1,55 @@
+// From `messages` and the fields around them to prompt text, for every route that takes chats.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/core/fields.h"
+#include "server/models/served_model.h"
+#include "text/chat_template.h"
+
+namespace fulmar {
+
+// What the chat routes do not share (docs/http.md, "Prompts").
+struct ChatRoute {
+  ThinkMode think_off;  // the route's spelling of an empty think block
+  CleanUp clean_up;
+  bool takes_tools = false;  // functions of the request are described to the model
+};
+
+inline constexpr ChatRoute kV1Chat{ThinkMode::fast, CleanUp::collapse, true};
+inline constexpr ChatRoute kLightningChat{ThinkMode::fast_line, CleanUp::tidy_lines, true};
+inline constexpr ChatRoute kV3Chat{ThinkMode::fast_closed, CleanUp::none};
+
+struct ChatPrompt {
+  std::string text;
+  ThinkMode think = ThinkMode::none;  // none also where the prompt has no suffix
+  bool force_reasoning = false;
+};
+
+// The field `messages` as written; empty when absent. Faults stay in `fields`.
+std::vector<ChatMessage> read_messages(Fields& fields);
+
+// How the request wants its suffix. Faults stay in `fields`.
+ThinkMode read_think_mode(Fields& fields, const ServedModel& model, ThinkMode think_off);
+
+// What a prompt needs to know of functions.
+struct ToolTalk {
+  std::vector<std::string> descriptions = {};  // one line of JSON each
+  std::vector<std::string> calls_before =
+      {};  // ids of calls that `messages` may answer without containing them
+};
+
+// Whether token 0 stands before every chat of the model.
+bool begins_with_zero(const ServedModel& model);
+// The ids of a rendered chat, behind the one that the model's template begins with where it does.
+std::vector<int32_t> chat_tokens(const ServedModel& model, const std::string& text);
+
+// Renders `messages` as the body's other fields say. Nothing at a fault.
+std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& model, const ChatRoute& route,
+                                          const std::vector<ChatMessage>& messages, ToolTalk talk = {});
+// The fields `messages` and, where the route takes them, `tools`; then render_messages.
+std::optional<ChatPrompt> read_chat(Fields& fields, const ServedModel& model, const ChatRoute& route);
+
+}  // namespace fulmar

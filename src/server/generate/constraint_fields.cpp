@@ -1,0 +1,254 @@
+// Reading constraints.
+#include "server/generate/constraint_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "net/unique_json.h"
+
+namespace fulmar {
+namespace {
+
+ApiError unsupported(std::string_view name, const JsonValue& found, std::string_view instead) {
+  return bad_value(
+      fmt::format("'{}' is {}, which this server does not support{}", name, describe(found), instead),
+      std::string(name.substr(0, name.find('.'))), "unsupported_parameter");
+}
+
+bool is_word(const JsonValue& value, std::string_view word) {
+  return value.is_string() && value.as_string() == word;
+}
+
+bool is_some_text(const JsonValue& value) { return value.is_string() && !value.as_string().empty(); }
+
+bool is_empty_list(const JsonValue& value) { return value.is_array() && value.as_array().empty(); }
+
+// A schema, or the text of one.
+void read_schema(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  if (value.is_object() || value.is_bool()) {
+    rules.schema = value;
+    return;
+  }
+  const auto parsed = value.is_string() ? parse_unique_json(value.as_string()) : Error{};
+  if (parsed && (parsed->is_object() || parsed->is_bool())) {
+    rules.schema = *parsed;
+    return;
+  }
+  fields.fail_type(name, value, "a schema, or a text that is one");
+}
+
+void read_regex(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  if (!is_some_text(value)) return fields.fail_type(name, value, "a regular expression");
+  rules.regex = value.as_string();
+}
+
+void read_grammar(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  if (!is_some_text(value)) return fields.fail_type(name, value, "a grammar as a text");
+  rules.grammar = value.as_string();
+}
+
+// llama.cpp's own page sends an empty text where it wants no grammar.
+void read_grammar_or_none(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  const bool none = value.is_string() && value.as_string().empty();
+  if (!none) read_grammar(fields, value, name, rules);
+}
+
+void read_choice(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  const bool is_list = value.is_array() && std::all_of(value.as_array().begin(), value.as_array().end(),
+                                                       [](const JsonValue& one) { return one.is_string(); });
+  if (!is_list || is_empty_list(value)) return fields.fail_type(name, value, "an array of at least one text");
+  for (const JsonValue& one : value.as_array()) rules.choice.push_back(one.as_string());
+}
+
+void read_any_object(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  const auto wanted = lenient_bool(value);
+  if (!wanted) return fields.fail_type(name, value, "true or false");
+  rules.json_object = *wanted;
+}
+
+void read_response_format(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  if (!value.is_object()) return fields.fail_type(name, value, "an object");
+  rules = read_format(fields, &value.as_object(), name);
+}
+
+// Anthropic's formats promise what they say, and know schemas alone.
+void read_output_format(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  read_response_format(fields, value, name, rules);
+  rules.strict = true;
+}
+
+// Ollama's: "json", or a schema; "" is what its own clients write for none.
+void read_plain_format(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  if (is_word(value, "")) return;
+  if (is_word(value, "json")) {
+    rules.json_object = true;
+  } else if (value.is_object()) {
+    rules.schema = value;
+  } else {
+    fields.fail_type(name, value, "\"json\" or a schema");
+  }
+}
+
+void refuse(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules&) {
+  fields.fail(unsupported(name, value, ""));
+}
+
+void refuse_flag(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  if (lenient_bool(value).value_or(true)) refuse(fields, value, name, rules);
+}
+
+void refuse_list(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  if (!is_empty_list(value)) refuse(fields, value, name, rules);
+}
+
+void refuse_functions(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules&) {
+  if (is_empty_list(value) || is_word(value, "none")) return;
+  fields.fail(unsupported(name, value, "; use 'tools' and 'tool_choice'"));
+}
+
+void read_no_whitespace(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  const auto wanted = lenient_bool(value);
+  if (!wanted) return fields.fail_type(name, value, "true or false");
+  if (*wanted) rules.whitespace = Whitespace::none;
+}
+
+constexpr ConstraintField kFields[] = {
+    {"response_format", "OpenAI", R"(`text`, `json_object` (with a `schema` too) or `json_schema`)",
+     read_response_format},
+    {"text.format", "OpenAI, `/v1/responses`",
+     R"(`text`, `json_object` (with a `schema` too) or `json_schema`)", read_response_format},
+    {"functions", "OpenAI, long ago", R"()", refuse_functions},
+    {"function_call", "OpenAI, long ago", R"()", refuse_functions},
+    {"output_config.format", "Anthropic", R"(`json_schema`)", read_output_format},
+    {"output_format", "Anthropic, older", R"(`json_schema`)", read_output_format},
+    {"format", "Ollama", R"(`"json"` or a schema; `""`: none)", read_plain_format},
+    {"json_schema", "llama.cpp, SGLang", R"(a schema, or the text of one)", read_schema},
+    {"grammar", "llama.cpp", R"(a grammar: GBNF or Lark; `""`: none)", read_grammar_or_none},
+    {"grammar_lazy", "llama.cpp", R"()", refuse_flag},
+    {"grammar_triggers", "llama.cpp", R"()", refuse_list},
+    {"regex", "SGLang", R"(a regular expression)", read_regex},
+    {"ebnf", "SGLang", R"(a grammar: GBNF or Lark)", read_grammar},
+    {"structural_tag", "SGLang", R"()", refuse},
+    {"guided_json", "vLLM, older", R"(a schema, or the text of one)", read_schema},
+    {"guided_regex", "vLLM, older", R"(a regular expression)", read_regex},
+    {"guided_choice", "vLLM, older", R"(a list of texts)", read_choice},
+    {"guided_grammar", "vLLM, older", R"(a grammar: GBNF or Lark)", read_grammar},
+    {"guided_json_object", "vLLM, older", R"(`true`: any object)", read_any_object},
+    {"guided_whitespace_pattern", "vLLM, older", R"()", refuse},
+    {"structured_outputs.json", "vLLM", R"(a schema, or the text of one)", read_schema},
+    {"structured_outputs.regex", "vLLM", R"(a regular expression)", read_regex},
+    {"structured_outputs.choice", "vLLM", R"(a list of texts)", read_choice},
+    {"structured_outputs.grammar", "vLLM", R"(a grammar: GBNF or Lark)", read_grammar},
+    {"structured_outputs.json_object", "vLLM", R"(`true`: any object)", read_any_object},
+    {"structured_outputs.structural_tag", "vLLM", R"()", refuse},
+    {"structured_outputs.whitespace_pattern", "vLLM", R"()", refuse},
+    {"structured_outputs.disable_additional_properties", "vLLM", R"()", refuse_flag},
+    {"structured_outputs.disable_any_whitespace", "vLLM", R"(`true`: as `"whitespace":"none"`)",
+     read_no_whitespace},
+};
+// Members of structured_outputs that constrain nothing.
+constexpr std::string_view kHints[] = {"disable_fallback", "backend", "_backend", "_backend_was_auto"};
+
+// Null: the member is absent or null.
+const JsonValue* value_at(Fields& fields, std::string_view name) {
+  const size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return fields.find(name);
+  const JsonObject* object = fields.object(name.substr(0, dot));
+  const JsonValue* value = object ? object->find(name.substr(dot + 1)) : nullptr;
+  return value && !value->is_null() ? value : nullptr;
+}
+
+// A member that nobody knows may have been meant as a constraint.
+void check_structured_outputs(Fields& fields) {
+  const JsonValue* value = fields.find("structured_outputs");
+  if (!value || !value->is_object()) return;
+  for (const auto& [member, content] : value->as_object().members()) {
+    const std::string name = "structured_outputs." + member;
+    const bool known = std::find(std::begin(kHints), std::end(kHints), member) != std::end(kHints) ||
+                       std::any_of(std::begin(kFields), std::end(kFields),
+                                   [&](const ConstraintField& field) { return field.name == name; });
+    if (!known && !content.is_null()) fields.fail(unsupported(name.substr(0, 80), content, ""));
+  }
+}
+
+void read_whitespace(Fields& fields, AnswerRules& rules) {
+  const auto word = fields.text("whitespace");
+  if (!word) return;
+  if (*word == "none") {
+    rules.whitespace = Whitespace::none;
+  } else if (*word == "default") {
+    rules.whitespace = Whitespace::normal;
+  } else if (*word == "flexible") {
+    rules.whitespace = Whitespace::flexible;
+  } else {
+    fields.fail_type("whitespace", JsonValue(*word), "\"none\", \"default\" or \"flexible\"");
+  }
+}
+
+void read_order(Fields& fields, AnswerRules& rules) {
+  const auto word = fields.text("member_order");
+  if (!word) return;
+  if (*word == "schema" || *word == "any") {
+    rules.order = *word == "any" ? MemberOrder::any : MemberOrder::schema;
+  } else {
+    fields.fail_type("member_order", JsonValue(*word), "\"schema\" or \"any\"");
+  }
+}
+
+}  // namespace
+
+std::span<const ConstraintField> constraint_fields() { return kFields; }
+
+std::vector<std::string_view> constraint_members() {
+  std::vector<std::string_view> members = {"whitespace", "member_order"};
+  for (const ConstraintField& field : kFields) {
+    const std::string_view member = field.name.substr(0, field.name.find('.'));
+    if (std::find(members.begin(), members.end(), member) == members.end()) members.push_back(member);
+  }
+  return members;
+}
+
+std::string constraint_fields_table() {
+  std::string text = "| member | of | what it takes |\n|---|---|---|\n";
+  for (const ConstraintField& field : kFields) {
+    text += fmt::format("| `{}` | {} | {} |\n", field.name, field.api,
+                        field.takes.empty() ? "refused by name" : field.takes);
+  }
+  return text;
+}
+
+AnswerRules read_constraint(Fields& fields) {
+  AnswerRules rules;
+  check_structured_outputs(fields);
+  for (const ConstraintField& field : kFields) {
+    const JsonValue* value = value_at(fields, field.name);
+    if (!value || fields.failed()) continue;
+    AnswerRules one;
+    field.read(fields, *value, field.name, one);
+    if (one.whitespace) rules.whitespace = one.whitespace;
+    if (one.any_text()) continue;
+    if (!rules.any_text()) {
+      fields.fail(
+          bad_value(fmt::format("'{}' and '{}' both say what the answer has to be; wanted one of them",
+                                rules.param, field.name),
+                    std::string(field.name), "unsupported_parameter"));
+    }
+    one.whitespace = rules.whitespace;
+    one.param = field.name;
+    rules = std::move(one);
+  }
+  read_whitespace(fields, rules);
+  read_order(fields, rules);
+  return rules;
+}
+
+std::optional<ApiError> refuse_tools(const JsonValue& body) {
+  const Fields fields(body);
+  const JsonValue* tools = fields.find("tools");
+  const JsonValue* choice = fields.find("tool_choice");
+  if (!tools || is_empty_list(*tools) || (choice && is_word(*choice, "none"))) return std::nullopt;
+  return unsupported("tools", *tools, " on this route");
+}
+
+}  // namespace fulmar

@@ -1,0 +1,40 @@
+// The members of a request by which its answer is constrained, in whatever API they come from: one list,
+// which every route that generates reads (read_generation), so that none of them is dropped without a word.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/core/fields.h"
+#include "server/generate/answer_rules.h"
+
+namespace fulmar {
+
+// One such member. A dot leads to a member of an object: "text.format".
+struct ConstraintField {
+  std::string_view name;
+  std::string_view api;    // whose clients send it
+  std::string_view takes;  // what its value may be, for the documents; empty: it is refused
+  // Adds what the value asks for to the rules; faults stay in the fields.
+  void (*read)(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules);
+};
+
+std::span<const ConstraintField> constraint_fields();
+
+// Returns them as a table in Markdown.
+std::string constraint_fields_table();
+// Their first parts, each once, with `whitespace` and `member_order`: the members of a body that
+// read_constraint looks at.
+std::vector<std::string_view> constraint_members();
+
+// Reads all of them, with `whitespace` and `member_order`. Faults stay in `fields`: a value that cannot be
+// used, a form that is not supported, two constraints at once.
+AnswerRules read_constraint(Fields& fields);
+
+// The fault of a request with functions on a route that takes none; nothing: it has none, or wants none
+// called.
+std::optional<ApiError> refuse_tools(const JsonValue& body);
+
+}  // namespace fulmar

@@ -1,0 +1,374 @@
+// Models, sessions and rows.
+#include "server/generate/intake.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "base/count.h"
+#include "base/log.h"
+#include "engine/ask_rules.h"
+#include "engine/queue_room.h"
+#include "net/conversation.h"
+#include "net/json.h"
+#include "server/generate/answer_rules.h"
+#include "server/generate/constraint_fields.h"
+#include "server/generate/kept_fields.h"
+#include "server/generate/session_ids.h"
+
+namespace fulmar {
+namespace {
+
+// What a client names is repeated in status pages and, some of it, in every event of a stream.
+constexpr size_t kLongestModelName = 256;
+constexpr std::string_view kStateHeader = "X-RWKV-State-Id";
+// Bounds the copies of stops and biases that many rows together hold.
+constexpr int64_t kMaxRulesOverRows = 4'000'000;
+
+// What a request says in either of two places; empty: nothing. They must not contradict each other.
+std::string text_or_header(Fields& fields, std::string_view name, std::string_view header_name,
+                           std::string header) {
+  const std::string field = fields.text(name).value_or(std::string());
+  if (!field.empty() && !header.empty() && field != header) {
+    fields.fail(
+        bad_value(fmt::format("'{}' is '{}' but the header {} is '{}'", name, field, header_name, header),
+                  std::string(name)));
+  }
+  return field.empty() ? header : field;
+}
+
+void check_length(Fields& fields, std::string_view name, std::string_view text, size_t most) {
+  if (text.size() <= most) return;
+  fields.fail(bad_value(fmt::format("'{}' holds {} bytes; at most {} are allowed", name, text.size(), most),
+                        std::string(name)));
+}
+
+// Returns whether it is an id, and none at fault.
+bool check_session_id(Fields& fields, std::string_view id) {
+  if (id.empty()) return false;
+  auto fault = session_id_fault(id);
+  if (!fault) return true;
+  fields.fail(std::move(*fault));
+  return false;
+}
+
+// A mixture with the weights that the request wants in place of its own.
+ServedModelPtr reweighted(Fields& fields, ServedModelPtr model) {
+  if (!model || model->mixture.empty()) return model;
+  const auto weights = fields.numbers("mrss_gatingweight");
+  if (!weights) return model;
+  auto mixture = weighted(model->mixture, *weights);
+  if (mixture) return with_mixture(model, std::move(*mixture));
+  fields.fail(bad_value(mixture.error().text, "mrss_gatingweight"));
+  return nullptr;
+}
+
+std::optional<ApiError> size_fault(const Submission& submission, const ServerLimits& limits) {
+  const int64_t rows = (Count(submission.prompts.size()) * submission.rows_per_prompt).value();
+  if (rows > limits.max_request_rows) {
+    ApiError error = bad_value(fmt::format("bsz overflow, Max bsz={}", limits.max_request_rows));
+    error.facts = {{"request_bsz", rows}, {"max_bsz", limits.max_request_rows}};
+    return error;
+  }
+  Count tokens = 0;
+  for (const auto& prompt : submission.prompts) {
+    tokens += Count(prompt.size() + submission.generation.prediction.size()) * submission.rows_per_prompt;
+  }
+  if (tokens > limits.max_prompt_tokens) {
+    return bad_value(fmt::format("the prompts hold {} tokens over all rows; at most {} are allowed",
+                                 tokens.value(), limits.max_prompt_tokens));
+  }
+  const Generation& generation = submission.generation;
+  const Count rules =
+      generation.stop.texts.size() + generation.stop.ids.size() + generation.sampling.logit_bias.size();
+  if (rules * rows > kMaxRulesOverRows) {
+    return bad_value(fmt::format("{} stops and biases for each of {} rows; at most {} together are allowed",
+                                 rules.value(), rows, kMaxRulesOverRows));
+  }
+  return std::nullopt;
+}
+
+// A constrained answer ends where it is whole, and at what the request names: not at the usual stops, which
+// its texts may hold. Within calls nothing ends it.
+StopRules stops_of(const Submission& submission, std::optional<int32_t> end) {
+  const Generation& generation = submission.generation;
+  const PromptTemplate& chosen = *submission.model->prompt_template;
+  if (generation.answer.any_text()) return generation.stop;
+  if (generation.answer.or_text) {
+    StopRules stop = generation.stop;
+    stop.until = before_calls(answer_start(submission.think, chosen), chosen.calls);
+    return stop;
+  }
+  StopRules stop = generation.answer.calls.empty() ? generation.asked_stop : StopRules{};
+  if (end) stop.ids.push_back(*end);
+  std::sort(stop.ids.begin(), stop.ids.end());
+  stop.ids.erase(std::unique(stop.ids.begin(), stop.ids.end()), stop.ids.end());
+  return stop;
+}
+
+std::vector<Ask> make_asks(Submission& submission, const std::shared_ptr<Constraint>& constraint) {
+  const Generation& generation = submission.generation;
+  std::optional<int32_t> end;  // what may end a constrained row
+  for (const int32_t id : generation.stop.ids) {
+    if (id == submission.model->end_token) end = id;
+  }
+  const StopRules stop = constraint ? stops_of(submission, end) : generation.stop;
+  std::vector<Ask> rows;
+  rows.reserve(submission.prompts.size() * static_cast<size_t>(submission.rows_per_prompt));
+  for (std::vector<int32_t>& prompt : submission.prompts) {
+    if (generation.pad_zero) prompt.insert(prompt.begin(), 0);
+    for (int32_t j = 0; j < submission.rows_per_prompt; ++j) {
+      Ask& ask = rows.emplace_back();
+      ask.request_id = submission.request_id;
+      ask.index = static_cast<int32_t>(rows.size() - 1);
+      ask.prompt = j + 1 == submission.rows_per_prompt ? std::move(prompt) : prompt;
+      ask.sampling = generation.sampling;
+      ask.sampling.seed += static_cast<uint64_t>(ask.index);
+      ask.max_tokens = generation.max_tokens;
+      ask.stop = stop;
+      ask.banned_at = generation.banned_at;
+      if (constraint) ask.mask = make_mask(constraint, *submission.model->tokenizer, end);
+      ask.use_prefix_cache = generation.use_prefix_cache;
+      ask.speculate = generation.speculate;
+      ask.prediction = generation.prediction;
+      ask.score_prompt = submission.score_prompt;
+      ask.state = submission.state;
+      ask.state.mixture = submission.model->mixture;
+      if (ask.state.mixture.empty()) ask.state.initial_state = submission.model->initial_state;
+    }
+  }
+  return rows;
+}
+
+// Whether calls in the answer are better free than refused.
+bool may_be_free(const AnswerRules& rules) {
+  const auto strict = [](const CallableTool& tool) { return tool.strict; };
+  return rules.or_text && std::none_of(rules.calls.begin(), rules.calls.end(), strict);
+}
+
+// Compiles what the answer has to be, or finds what the owner has compiled. What was loosened is logged.
+std::optional<ApiError> constrain(Service& service, const std::string& owner, const Submission& submission,
+                                  CompiledRules& compiled) {
+  const AnswerRules& rules = submission.generation.answer;
+  if (rules.any_text()) return std::nullopt;
+  const AnswerStart start = answer_start(submission.think, *submission.model->prompt_template);
+  const std::string keeper = service.options.share_prefixes ? std::string() : owner;
+  auto found = service.families.constraints->find(keeper, submission.model, start, rules);
+  if (found) {
+    compiled = std::move(*found);
+  } else if (may_be_free(rules) && found.error().kind != ErrorKind::unavailable) {
+    compiled.warnings = {found.error().text + "; calls of functions may be anything"};
+  } else {
+    return bad_value(found.error().text, rules.param, "unsupported_parameter");
+  }
+  for (const std::string& text : compiled.warnings) {
+    spdlog::warn("constraint loosened request={} what=\"{}\"", submission.request_id, text);
+  }
+  return std::nullopt;
+}
+
+// Adds what of the request holds nothing in this answer, though it is answered.
+void add_idle(const Submission& submission, std::vector<std::string>& warnings) {
+  const StopRules& asked = submission.generation.asked_stop;
+  const AnswerRules& rules = submission.generation.answer;
+  const bool only_calls = !rules.calls.empty() && !rules.or_text;
+  if (only_calls && !(asked.texts.empty() && asked.ids.empty())) {
+    warnings.emplace_back("the stops of the request end no answer that has to be calls or may be JSON");
+  }
+}
+
+ApiError submit_fault(const Error& error) {
+  ApiError fault = api_error(error);
+  if (error.kind == ErrorKind::unavailable) {
+    if (!error.text.starts_with(kQueueFull)) fault.text = kQueueFull;
+    fault.code = "queue_full";
+  }
+  return fault;
+}
+
+}  // namespace
+
+ServedModelPtr pick_model(const Call& call, Fields& fields) {
+  return pick_model(call.service(), call.owner(), fields, call.request().headers.get(kStateHeader));
+}
+
+ServedModelPtr pick_model(const Service& service, const Owner& owner, Fields& fields,
+                          std::string_view state_header) {
+  const std::string name = model_name(fields, {});
+  if (fields.present("adapter_id")) fields.fail({501, kNoAdapters, "adapter_id", "unsupported", {}});
+  if (fields.failed()) return nullptr;
+  const ModelRegistry& models = service.models;
+  const std::string state = text_or_header(fields, "state_id", kStateHeader, std::string(state_header));
+  check_length(fields, "state_id", state, kLongestModelName);
+  if (fields.failed()) return nullptr;
+  ServedModelPtr model = models.find(owner, name, service.options.strict_model);
+  if (model && state.empty()) return reweighted(fields, std::move(model));
+  if (model) {
+    ServedModelPtr started = models.with_state(owner, model, state);
+    if (!started) {
+      fields.fail({404, fmt::format("The state '{}' does not exist", state), "state_id", "not_found", {}});
+    }
+    return reweighted(fields, std::move(started));
+  }
+  if (models.empty()) {
+    fields.fail({503, "No model loaded", {}, "model_not_loaded", {}});
+  } else {
+    fields.fail({404, fmt::format("The model '{}' does not exist", name), "model", "model_not_found", {}});
+  }
+  return nullptr;
+}
+
+std::optional<ReasoningMode> split_of(const Submission& submission) {
+  std::optional<ReasoningMode> split = submission.split;
+  if (split) split->as_is = submission.generation.answer.is_plain();
+  return split;
+}
+
+std::string model_name(Fields& fields, std::string_view otherwise) {
+  std::string name = fields.text("model").value_or(std::string());
+  check_length(fields, "model", name, kLongestModelName);
+  return name.empty() ? std::string(otherwise) : name;
+}
+
+std::optional<ApiError> make_request(Service& service, Submission submission, Request& request,
+                                     std::vector<std::string>& warnings) {
+  if (auto fault = size_fault(submission, service.options.limits)) return fault;
+  CompiledRules rules;
+  if (auto fault = constrain(service, submission.owner, submission, rules)) return fault;
+  warnings.insert(warnings.end(), rules.warnings.begin(), rules.warnings.end());
+  add_idle(submission, warnings);
+  request.owner = submission.owner;
+  request.rows = make_asks(submission, rules.constraint);
+  request.endpoint = submission.endpoint;
+  request.model = submission.model_name;
+  return std::nullopt;
+}
+
+std::optional<ApiError> submit_request(const Service& service, Engine& engine, Request request) {
+  if (service.draining) return ApiError{503, "Server is shutting down", {}, "shutting_down", {}};
+  const Status accepted = engine.submit(std::move(request));
+  if (!accepted) return submit_fault(accepted.error());
+  return std::nullopt;
+}
+
+void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<Writer> writer) {
+  call->set_family(writer->family());
+  Service& service = call->service();
+  if (service.ending) return call->fail({503, "Server is shutting down", {}, "shutting_down", {}});
+  if (const auto fault = size_fault(submission, service.options.limits)) return call->fail(*fault);
+  if (!submission.reads_tools) {
+    if (const auto fault = refuse_tools(call->body())) return call->fail(*fault);
+  }
+  if (submission.state.read_session.empty() || submission.state.servers_own) {
+    Fields fields(call->body());
+    refuse_session(fields, call->request().headers);
+    if (fields.failed()) return call->fail(fields.fault());
+  }
+  const UnkeptFields unkept = check_fields(call->route().path, call->body());
+  if (unkept.fault) return call->fail(*unkept.fault);
+  CompiledRules rules;
+  if (const auto fault = constrain(service, call->owner().name, submission, rules)) return call->fail(*fault);
+
+  ReplyOptions options;
+  options.request_id = submission.request_id;
+  options.stream = submission.generation.stream;
+  options.chunk_size = submission.generation.chunk_size;
+  options.rows_per_prompt = submission.rows_per_prompt;
+  options.rows = static_cast<int32_t>(submission.prompts.size()) * submission.rows_per_prompt;
+  options.padded = submission.generation.pad_zero;
+  options.refuse_if_never_run = submission.refuse_if_never_run;
+  options.split = split_of(submission);
+  options.warnings = std::move(rules.warnings);
+  options.warnings.insert(options.warnings.end(), unkept.warnings.begin(), unkept.warnings.end());
+  add_idle(submission, options.warnings);
+  int64_t prompt_tokens = 0;
+  for (const auto& prompt : submission.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
+  if (const auto refused = call->take_rows(options.rows, prompt_tokens)) return call->fail(*refused);
+  Engine& engine = *submission.model->engine;
+  const bool resumable = options.stream && options.rows == 1;
+  const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), submission.model);
+
+  Request request{.owner = call->owner().name,
+                  .rows = make_asks(submission, rules.constraint),
+                  .listener = reply,
+                  .endpoint = submission.endpoint,
+                  .model = submission.model_name,
+                  .resumable = resumable};
+  if (const Status accepted = engine.submit(std::move(request)); !accepted) {
+    return call->fail(submit_fault(accepted.error()));
+  }
+  reply->watch_client();
+}
+
+const JsonObject* read_metadata(Fields& fields) {
+  constexpr size_t kMostEntries = 16, kLongestName = 64, kLongestValue = 512;
+  const JsonObject* metadata = fields.object("metadata");
+  if (!metadata) return nullptr;
+  if (metadata->members().size() > kMostEntries) {
+    fields.fail(bad_value(fmt::format("'metadata' holds {} entries; at most {} are allowed",
+                                      metadata->members().size(), kMostEntries),
+                          "metadata"));
+  }
+  for (const auto& [name, value] : metadata->members()) {
+    if (name.size() > kLongestName) {
+      fields.fail(bad_value(fmt::format("'metadata' holds a name of {} bytes; at most {} are allowed",
+                                        name.size(), kLongestName),
+                            "metadata"));
+    } else if (!value.is_string()) {
+      fields.fail_type("metadata." + name, value, "a string");
+    } else {
+      check_length(fields, "metadata." + name, value.as_string(), kLongestValue);
+    }
+  }
+  return fields.failed() ? nullptr : metadata;
+}
+
+std::optional<std::string> read_service_tier(Fields& fields) {
+  const std::optional<std::string> tier = fields.text("service_tier");
+  constexpr std::string_view kTiers[] = {"auto", "default", "flex", "scale", "priority"};
+  if (!tier || std::find(std::begin(kTiers), std::end(kTiers), *tier) != std::end(kTiers)) return tier;
+  fields.fail_type("service_tier", JsonValue(*tier), "auto, default, flex, scale or priority");
+  return std::nullopt;
+}
+
+std::string session_id_field(Fields& fields) {
+  std::string id = fields.text("session_id").value_or(std::string());
+  return check_session_id(fields, id) ? id : std::string();
+}
+
+bool is_session_id(std::string_view id) { return !session_id_fault(id); }
+
+std::optional<SessionUse> read_session(const Call& call, Fields& fields) {
+  SessionUse session;
+  session.id = text_or_header(fields, "session_id", kSessionHeader,
+                              std::string(call.request().headers.get(kSessionHeader)));
+  if (!check_session_id(fields, session.id)) session.id.clear();
+  session.raw_append = fields.boolean("raw_append").value_or(false);
+  const std::string leaving = fields.text("on_disconnect").value_or("discard");
+  if (leaving != "keep" && leaving != "discard" && !leaving.empty()) {
+    fields.fail_type("on_disconnect", JsonValue(leaving), "\"keep\" or \"discard\"");
+  }
+  session.keep_on_disconnect = leaving == "keep";
+  if (session.id.empty()) return std::nullopt;
+  return session;
+}
+
+StateLink link_session(const SessionUse& session, const std::string& prompt, const ServedModel& model) {
+  const std::string turn_end = model.prompt_template->turn_end();
+  const bool as_it_is = session.raw_append || prompt.starts_with(turn_end);
+  StateLink link;
+  link.read_session = session.id;
+  link.write_session = session.write_to.empty() ? session.id : session.write_to;
+  link.must_exist = session.must_exist;
+  link.continuing = model.tokenizer->encode(as_it_is ? prompt : turn_end + prompt);
+  link.keep_on_cancel = session.keep_on_disconnect;
+  return link;
+}
+
+std::string new_request_id(std::string_view prefix) {
+  std::random_device device;
+  return fmt::format("{}{:08x}{:08x}{:08x}", prefix, device(), device(), device());
+}
+
+}  // namespace fulmar

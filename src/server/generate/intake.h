@@ -1,0 +1,92 @@
+// From a family's parser to the engine: the model and session that a request means, and the hand-over of its
+// rows. Knows no family's shapes.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/unix_time.h"
+#include "engine/ask.h"
+#include "server/core/call.h"
+#include "server/core/fields.h"
+#include "server/generate/answer_rules.h"
+#include "server/generate/generation.h"
+#include "server/generate/reply.h"
+#include "server/generate/writer.h"
+#include "server/models/served_model.h"
+#include "text/think_mode.h"
+
+namespace fulmar {
+
+// The model that the request names, perhaps with a tuned state or a mixture of them: by the fields `model`,
+// `state_id` (or its header) and `mrss_gatingweight`. Null, with the fault in `fields`, when there is none.
+ServedModelPtr pick_model(const Call& call, Fields& fields);
+// Likewise, with what the header X-RWKV-State-Id says.
+ServedModelPtr pick_model(const Service& service, const Owner& owner, Fields& fields,
+                          std::string_view state_header);
+// The field `model` as sent, of at most 256 bytes, or `otherwise`.
+std::string model_name(Fields& fields, std::string_view otherwise);
+
+// The session that a request continues (docs/http.md, "Sessions").
+struct SessionUse {
+  std::string id;
+  std::string write_to;             // where the new state goes; empty: to the same
+  bool must_exist = false;          // a session that is not there fails the request
+  bool raw_append = false;          // no blank line between the turns
+  bool keep_on_disconnect = false;  // a broken turn is kept as far as it went
+};
+
+// Tells whether clients may send it as the id of a session (session_ids.h).
+bool is_session_id(std::string_view id);
+// The field `session_id`, an id of a session; empty where it is absent or at fault.
+std::string session_id_field(Fields& fields);
+
+// The field `metadata` of the OpenAI routes: an object of at most 16 strings, names of at most 64 bytes and
+// values of at most 512. Null when absent or at fault.
+const JsonObject* read_metadata(Fields& fields);
+// The field `service_tier`: "auto", "default", "flex", "scale" or "priority"; all are served alike.
+std::optional<std::string> read_service_tier(Fields& fields);
+
+// Nothing when neither body nor headers name a session.
+std::optional<SessionUse> read_session(const Call& call, Fields& fields);
+// Reads and writes the session; `prompt` is only the new turn.
+StateLink link_session(const SessionUse& session, const std::string& prompt, const ServedModel& model);
+
+// Everything that a family's parser hands over.
+struct Submission {
+  ServedModelPtr model;
+  std::string model_name;  // for status pages
+  std::string endpoint;    // likewise: "chat.completions", ...
+  std::string request_id;
+  Generation generation;
+  ThinkMode think = ThinkMode::none;  // with which the prompts end: what an answer begins with
+  bool reads_tools = false;           // else functions in the body are refused
+  std::vector<std::vector<int32_t>> prompts;
+  int32_t rows_per_prompt = 1;
+  StateLink state;    // only with a single row
+  std::string owner;  // of what is made while no call waits; otherwise the call's
+  bool score_prompt = false;
+  bool refuse_if_never_run = false;
+  std::optional<ReasoningMode> split;
+};
+
+// How its answers are to be read: where they are constrained to texts that are no JSON, every byte counts.
+std::optional<ReasoningMode> split_of(const Submission& submission);
+
+// Makes the rows of a submission that no call waits for, for submission.owner, but for their listener. Adds
+// what of it is not kept to `warnings`. Says why there are none.
+std::optional<ApiError> make_request(Service& service, Submission submission, Request& request,
+                                     std::vector<std::string>& warnings);
+// Hands them to the engine. Nothing: it has taken them.
+std::optional<ApiError> submit_request(const Service& service, Engine& engine, Request request);
+
+// Refuses what is too large, hands the rows to the engine and answers the call, now or later.
+void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<Writer> writer);
+
+// Ids for requests, unique and not guessable: "<prefix><24 hex digits>".
+std::string new_request_id(std::string_view prefix);
+
+}  // namespace fulmar

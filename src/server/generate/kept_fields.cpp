@@ -1,0 +1,386 @@
+// The vocabulary, and what is kept of it.
+#include "server/generate/kept_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "grammar/schema_values.h"
+#include "net/json.h"
+#include "server/core/route_notes.h"
+#include "server/generate/constraint_fields.h"
+#include "server/generate/input_kind.h"
+
+namespace fulmar {
+namespace {
+
+using enum Unkept;
+
+// Where a field of our own is told of instead of refused, and fields that no route has. Told are those that
+// clients of some server send without asking their users, and what the wire contract calls ignored.
+constexpr KnownField kFields[] = {
+    // Sampling, which batches and translations have fixed.
+    {"top_k", told},
+    {"top_p", told, "1"},
+    {"min_p", told},
+    {"presence_penalty", told},
+    {"frequency_penalty", told},
+    {"penalty_decay", told},
+    {"alpha_presence", told},
+    {"alpha_frequency", told},
+    {"alpha_decay", told},
+    {"logit_bias", told},
+    {"temperature_last", told},
+    {"temperature", told},
+    {"max_tokens", told},
+    {"max_completion_tokens", told},
+    {"seed", told},
+    {"ignore_eos", told},
+    {"include_stop_str_in_output", told},
+    {"stop", told},
+    {"stop_tokens", told},
+    {"stream", told},
+    {"stream_options", told},
+    {"chunk_size", told},
+    {"pad_zero", told},
+    {"use_prefix_cache", told, "true"},
+    {"speculate", told, "true"},
+    {"noise", told},
+    // Thinking, which raw prompts write themselves.
+    {"think", told},
+    {"enable_think", told},
+    {"think_type", told},
+    {"reasoning_effort", told},
+    {"chat_template_kwargs", told},
+    {"force_reasoning", told},
+    {"reasoning_format", checked, {}, " auto none "},
+    {"raw_append", told},
+    {"on_disconnect", told},
+    {"add_generation_prompt", told, "true"},
+    // Numbers of answers, and what they show.
+    {"n", refused, "1"},
+    {"best_of", refused, "1"},
+    {"n_cmpl", refused, "1"},
+    {"n_probs", refused},
+    {"prompt_logprobs", refused},
+    {"post_sampling_probs", refused},
+    {"return_tokens", refused},
+    {"return_token_ids", refused},
+    {"response_fields", refused},
+    {"include_reasoning", refused, "true"},
+    {"verbosity", told, {}, " low medium high "},
+    {"text.verbosity", told, {}, " low medium high "},
+    {"output_config.effort", told, {}, " low medium high xhigh max "},
+    // What an answer is made from.
+    {"context", refused},
+    {"template", refused},
+    {"images", refused},
+    {"image_data", refused},
+    {"multimodal_data", refused},
+    {"audio", refused},
+    {"documents", refused},
+    {"lora", refused},
+    {"prompt_embeds", refused},
+    {"system_prompt", refused},
+    {"chat_template", refused},
+    {"continue_final_message", refused},
+    {"assistant_prefill", refused},
+    {"truncate_prompt_tokens", refused},
+    {"web_search_options", refused},
+    {"mcp_servers", refused},
+    {"container", refused},
+    {"conversation", refused},
+    {"max_tool_calls", refused},
+    {"context_management", told},
+    {"n_keep", told},
+    {"num_keep", told},
+    {"num_ctx", told},
+    {"truncate", checked},
+    {"shift", checked},
+    {"truncation", checked, {}, " auto disabled "},
+    // How tokens are drawn elsewhere.
+    {"allowed_token_ids", refused},
+    {"bad_words", refused},
+    {"stop_token_ids", refused},
+    {"min_tokens", refused},
+    {"n_indent", refused},
+    {"t_max_predict_ms", refused},
+    {"use_beam_search", refused},
+    {"length_penalty", told, "1"},
+    {"early_stopping", told},
+    {"repetition_penalty", told, "1"},
+    {"repeat_penalty", told, "1"},
+    {"repeat_last_n", told},
+    {"penalize_newline", told},
+    {"typical_p", told, "1"},
+    {"typ_p", told, "1"},
+    {"tfs_z", told, "1"},
+    {"top_a", told},
+    {"top_n_sigma", told, "-1"},
+    {"min_keep", told},
+    {"samplers", told},
+    {"mirostat", told},
+    {"mirostat_tau", told},
+    {"mirostat_eta", told},
+    {"dynatemp_range", told},
+    {"dynatemp_exponent", told, "1"},
+    {"dry_multiplier", told},
+    {"dry_base", told},
+    {"dry_allowed_length", told},
+    {"dry_penalty_last_n", told},
+    {"dry_sequence_breakers", told},
+    {"xtc_probability", told},
+    {"xtc_threshold", told},
+    {"skip_special_tokens", told, "true"},
+    {"spaces_between_special_tokens", told, "true"},
+    // Whose a request is, how soon, and what is remembered of it.
+    {"user", told},
+    {"metadata", told},
+    {"store", told},
+    {"runtime", told},
+    {"service_tier", checked, {}, " auto default flex scale priority standard_only "},
+    {"priority", told},
+    {"keep_alive", told},
+    {"cache_prompt", told, "true"},
+    {"cache_control", told},
+    {"cache_salt", told},
+    {"prompt_cache_key", told},
+    {"prompt_cache_retention", told},
+    {"safety_identifier", told},
+    {"id_slot", told, "-1"},
+    {"slot_id", told, "-1"},
+    {"timings_per_token", told},
+    {"return_progress", told},
+    {"inference_geo", told},
+    {"speed", told, "\"standard\""},
+    {"num_gpu", told},
+    {"num_thread", told},
+    {"num_batch", told},
+    {"main_gpu", told},
+    {"use_mmap", told},
+    {"use_mlock", told},
+    {"numa", told},
+    {"low_vram", told},
+};
+
+// Read wherever text is made; the last ones are taken and change nothing, by contract.
+constexpr std::string_view kEverywhere[] = {
+    "model",     "state_id",    "adapter_id",          "password",        "params",
+    "tools",     "tool_choice", "parallel_tool_calls", "session_id",      "mrss_gatingweight",
+    "scheduler", "metrics",     "report_metrics",      "include_metrics", "placeholders"};
+
+// Those of `options` on Ollama's routes that go on, beside what shapes a raw completion.
+constexpr std::string_view kOptions[] = {
+    "num_predict",      "think",           "enable_think",        "think_type",
+    "reasoning_effort", "force_reasoning", "chat_template_kwargs"};
+
+constexpr std::string_view kGenerating[] = {"/v1/chat/completions",
+                                            "/openai/v1/chat/completions",
+                                            "/v1/completions",
+                                            "/v1/responses",
+                                            "/v1/messages",
+                                            "/api/chat",
+                                            "/api/generate",
+                                            "/completion",
+                                            "/infill",
+                                            "/v2/chat/completions",
+                                            "/v3/chat/completions",
+                                            "/v1/batch/completions",
+                                            "/big_batch/completions",
+                                            "/FIM/v1/batch-FIM",
+                                            "/translate/v1/batch-translate",
+                                            "/state/chat/completions",
+                                            "/multi_state/chat/completions",
+                                            "/v1/embeddings",
+                                            "/api/embed",
+                                            "/api/embeddings"};
+
+// Names that mean the same; what of them is kept has one value.
+constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
+    {"alpha_presence", "presence_penalty"},
+    {"alpha_frequency", "frequency_penalty"},
+    {"alpha_decay", "penalty_decay"},
+    {"max_output_tokens", "max_tokens"},
+    {"n_predict", "max_tokens"},
+    {"num_predict", "max_tokens"},
+    {"enable_think", "think"},
+};
+
+using Names = std::set<std::string_view>;
+
+// What each route of its kind reads: those that make text, and those that make vectors.
+Names common_names(std::string_view path) {
+  if (path.find("embed") != std::string_view::npos)
+    return {"model", "state_id", "adapter_id", "password", "params"};
+  Names names(std::begin(kEverywhere), std::end(kEverywhere));
+  for (const std::string_view member : constraint_members()) names.insert(member);
+  if (path.starts_with("/api/")) names.insert("options");
+  return names;
+}
+
+Names names_of(std::string_view path) {
+  Names names = common_names(path);
+  if (const RouteNote* note = find_route_note(path)) {
+    for (const auto& group : note->fields) {
+      for (const FieldNote& field : group) names.insert(field.name);
+    }
+  }
+  return names;
+}
+
+// The route whose fields a request has: shared paths serve three kinds.
+std::string_view noted_path(std::string_view path, const JsonValue& body) {
+  const bool shared = path == "/v1/chat/completions" || path == "/chat/completions" ||
+                      path == "/v1/completions" || path == "/completions";
+  if (!shared) return path;
+  switch (input_kind(body)) {
+    case InputKind::contents:
+      return "/state/chat/completions";
+    case InputKind::prompt:
+      return "/v1/completions";
+    default:
+      return "/v1/chat/completions";
+  }
+}
+
+const Names& kept_names(std::string_view path) {
+  static const std::map<std::string_view, Names> table = [] {
+    std::map<std::string_view, Names> by_path;
+    for (const std::string_view each : route_note_paths()) by_path.emplace(each, names_of(each));
+    return by_path;
+  }();
+  static const Names none;
+  const auto found = table.find(path);
+  return found == table.end() ? none : found->second;
+}
+
+const Names& kept_options() {
+  static const Names names = [] {
+    Names list = kept_names("/v2/chat/completions");
+    list.insert(std::begin(kOptions), std::end(kOptions));
+    for (const char* of_the_request : {"model", "contents", "stream", "session_id", "params", "password"}) {
+      list.erase(of_the_request);
+    }
+    return list;
+  }();
+  return names;
+}
+
+const std::vector<KnownField>& vocabulary() {
+  static const std::vector<KnownField> fields = [] {
+    std::vector<KnownField> list(std::begin(kFields), std::end(kFields));
+    Names listed;
+    for (const KnownField& field : list) listed.insert(field.name);
+    for (const std::string_view path : kGenerating) {
+      for (const std::string_view name : kept_names(path)) {
+        if (listed.insert(name).second) list.push_back({name});
+      }
+    }
+    return list;
+  }();
+  return fields;
+}
+
+bool is_empty(const JsonValue& value) {
+  if (value.is_string()) return value.as_string().empty();
+  if (value.is_array()) return value.as_array().empty();
+  return value.is_object() && value.as_object().members().empty();
+}
+
+bool asks_for_something(const JsonValue& value, std::string_view neutral) {
+  if (value.is_null() || is_empty(value)) return false;
+  if (!neutral.empty()) return same_text(value) != neutral;
+  if (value.is_bool()) return value.as_bool();
+  return !(value.is_number() && value.as_double() == 0);
+}
+
+// The member that a name stands for, or null.
+const JsonValue* member_at(const JsonValue& object, std::string_view name) {
+  const size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return object.find(name);
+  const JsonValue* holder = object.find(name.substr(0, dot));
+  return holder ? holder->find(name.substr(dot + 1)) : nullptr;
+}
+
+// One object of a request, and what a route keeps of it.
+struct FieldsPart {
+  std::string prefix;  // of names, as they are shown
+  const JsonValue& object;
+  const Names& kept;
+};
+
+ApiError unkept(const std::string& shown, const JsonValue& value) {
+  return bad_value(
+      fmt::format("'{}' is {}, which is not kept on this route; leave it out", shown, describe(value)), shown,
+      "unsupported_parameter");
+}
+
+std::optional<ApiError> word_fault(const KnownField& field, const std::string& shown,
+                                   const JsonValue& value) {
+  if (field.words.empty() || value.is_null()) return std::nullopt;
+  const bool fits =
+      value.is_string() && field.words.find(" " + value.as_string() + " ") != std::string_view::npos;
+  if (fits) return std::nullopt;
+  std::string_view words = field.words;
+  words.remove_prefix(1);
+  words.remove_suffix(1);
+  return bad_value(fmt::format("'{}' is {}; wanted one of: {}", shown, describe(value), words), shown);
+}
+
+void check_part(const FieldsPart& part, UnkeptFields& found, std::vector<std::string>& told_of) {
+  for (const KnownField& field : vocabulary()) {
+    const JsonValue* value = part.kept.contains(field.name) ? nullptr : member_at(part.object, field.name);
+    if (!value || found.fault) continue;
+    const std::string shown = part.prefix + std::string(field.name);
+    if ((found.fault = word_fault(field, shown, *value))) return;
+    if (field.way == checked || !asks_for_something(*value, field.neutral)) continue;
+    if (field.way == refused) {
+      found.fault = unkept(shown, *value);
+    } else {
+      told_of.push_back(fmt::format("'{}'", shown));
+    }
+  }
+}
+
+void check_spellings(const FieldsPart& part, UnkeptFields& found) {
+  for (const auto& [first, second] : kSpellings) {
+    const JsonValue *one = part.object.find(first), *other = part.object.find(second);
+    const bool both = one && other && !one->is_null() && !other->is_null() && part.kept.contains(first) &&
+                      part.kept.contains(second);
+    if (!both || found.fault || same_text(*one) == same_text(*other)) continue;
+    found.fault = bad_value(fmt::format("'{}' is {}, but '{}' is {}; wanted one of them, or both alike",
+                                        first, describe(*one), second, describe(*other)),
+                            std::string(first), "unsupported_parameter");
+  }
+}
+
+}  // namespace
+
+std::span<const KnownField> known_fields() { return vocabulary(); }
+
+bool keeps_field(std::string_view path, const JsonValue& body, std::string_view name) {
+  return kept_names(noted_path(path, body)).contains(name);
+}
+
+UnkeptFields check_fields(std::string_view path, const JsonValue& body) {
+  UnkeptFields found;
+  std::vector<std::string> told_of;
+  const Names& kept = kept_names(noted_path(path, body));
+  std::vector<FieldsPart> parts = {{"", body, kept}};
+  if (const JsonValue* params = body.find("params")) parts.push_back({"params.", *params, kept});
+  const JsonValue* options = path.starts_with("/api/") ? body.find("options") : nullptr;
+  if (options) parts.push_back({"options.", *options, kept_options()});
+  for (const FieldsPart& part : parts) {
+    check_part(part, found, told_of);
+    check_spellings(part, found);
+  }
+  if (!told_of.empty()) {
+    found.warnings.push_back(fmt::format("not kept on this route: {}", fmt::join(told_of, ", ")));
+  }
+  return found;
+}
+
+}  // namespace fulmar

@@ -1,0 +1,39 @@
+// Loading on demand.
+#include "server/generate/named_model.h"
+
+#include <string>
+
+#include "server/core/call.h"
+
+namespace fulmar {
+namespace {
+
+std::string name_in(const JsonValue& body) {
+  for (const std::string_view field : {"model", "name"}) {
+    const JsonValue* value = body.find(field);
+    if (value && value->is_string() && !value->as_string().empty()) return value->as_string();
+  }
+  return {};
+}
+
+}  // namespace
+
+void with_named_model(std::shared_ptr<Call> call, RouteHandler handle) {
+  Service& service = call->service();
+  const std::string name = name_in(call->body());
+  const bool at_hand = name.empty() || service.models.find(call->owner(), name, true);
+  if (at_hand || !service.admin || !call->may_administer() || !service.admin->is_installed(name)) {
+    return handle(std::move(call));
+  }
+  const std::shared_ptr<JsonValue> body = call->keep_body();
+  const auto load = [call, name, handle, body] {
+    const Status loaded = call->service().admin->load_installed(name);
+    if (!loaded.ok()) return call->fail(api_error(loaded.error()));
+    Call::resume(call, body, [call, handle] { handle(call); });
+  };
+  if (!service.admin->post([call, load] { call->guard(load); })) {
+    call->fail({503, "Too many loads are waiting", {}, "queue_full", {}});
+  }
+}
+
+}  // namespace fulmar

@@ -1,0 +1,84 @@
+// What an answer consists of, and the interface through which each family writes it. Knows no engine thread
+// and no socket: pure formatting.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/event.h"
+#include "server/core/errors.h"
+#include "server/core/framing.h"
+
+namespace fulmar {
+
+struct Ending {
+  FinishReason reason = FinishReason::stop;
+  std::optional<int32_t> stop_id;
+  std::optional<std::string> stop_text;
+};
+
+// What one choice has to say since its last piece.
+struct Piece {
+  int32_t index = 0;
+  std::string reasoning;  // only where the answer is split
+  std::string content;
+  std::vector<TokenRecord> tokens;  // only with log-probabilities
+  std::optional<Ending> ending;     // set in the last piece of the choice
+};
+
+// One whole choice.
+struct Choice {
+  std::string reasoning;
+  std::string content;
+  std::vector<TokenRecord> tokens;
+  std::vector<TokenRecord> prompt_scores;
+  Ending ending;
+  Usage usage;
+};
+
+// The same as one piece: for writers that make a whole answer as they make a stream. Without scores.
+inline Piece whole_piece(Choice choice) {
+  return {.index = 0,
+          .reasoning = std::move(choice.reasoning),
+          .content = std::move(choice.content),
+          .tokens = {},
+          .ending = std::move(choice.ending)};
+}
+
+// Sums over the request.
+struct Totals {
+  int64_t prompt_tokens = 0;
+  int64_t completion_tokens = 0;
+  int64_t cached_tokens = 0;
+  int64_t reasoning_tokens = 0;  // of the completion, with the closing tag; 0 unless the answer is split
+  int64_t accepted_draft_tokens = 0, rejected_draft_tokens = 0;  // of speculative decoding
+};
+
+// One per request; calls come one after another. Every text is one JSON value without line ends.
+class Writer {
+ public:
+  virtual ~Writer() = default;
+  virtual Family family() const = 0;
+  virtual Framing framing() const { return Framing::done_marked; }
+
+  // Appends the events that open choice `index` of a stream.
+  virtual void write_opening(int32_t index, std::vector<std::string>& events) = 0;
+  // Appends the events that carry `piece`.
+  virtual void write_piece(const Piece& piece, std::vector<std::string>& events) = 0;
+  // Appends the events behind the last piece.
+  virtual void write_closing(const Totals& totals, std::vector<std::string>& events) = 0;
+
+  // The whole answer; choices in order of their index.
+  virtual std::string write_whole(std::vector<Choice> choices, const Totals& totals) = 0;
+
+  // What stands in place of an answer when the engine fails: a body,
+  virtual std::string write_failure(const ApiError& error) { return error_json(family(), error); }
+  // or the last event of a stream that has begun.
+  virtual std::string write_failed_event(const ApiError& error) { return write_failure(error); }
+};
+
+}  // namespace fulmar

@@ -1,0 +1,40 @@
+// Pieces of JSON that several families' writers share: the head of an answer, usage, finish reasons.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "net/json_writer.h"
+#include "server/generate/writer.h"
+
+namespace fulmar {
+
+// The members that every answer and every event of a request begin with.
+struct AnswerHead {
+  std::string id;
+  std::string_view object;
+  int64_t created = 0;
+  std::string model;
+  std::string service_tier = {};  // empty: left out
+};
+
+// RFC 3339 in UTC, with microseconds.
+std::string time_text(std::chrono::system_clock::time_point at);
+// Opens an object and writes the head into it.
+void write_head(JsonWriter& json, const AnswerHead& head);
+// Opens {"object":"list","data":[, as lists of every family begin.
+JsonWriter begin_list();
+// The member "usage".
+void write_usage(JsonWriter& json, const Totals& totals);
+// The event between the last piece and [DONE] that clients ask for with stream_options.include_usage.
+std::string usage_event(const AnswerHead& head, const Totals& totals);
+// Opens an event's object and its only choice.
+JsonWriter begin_choice_event(const AnswerHead& head);
+// Closes what begin_choice_event opened. With `usage_later` clients expect a null usage until the last event.
+std::string end_choice_event(JsonWriter& json, bool usage_later);
+// The members "finish_reason" and, where something matched, "stop_reason"; of a choice that goes on, null.
+void write_ending_or_null(JsonWriter& json, const Ending* ending, Family family);
+void write_ending(JsonWriter& json, const Ending& ending, Family family);
+
+}  // namespace fulmar

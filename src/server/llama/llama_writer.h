@@ -1,0 +1,40 @@
+// Answers of llama.cpp's /completion and /infill.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/generate/writer.h"
+
+namespace fulmar {
+
+struct LlamaFacts {
+  std::string model;
+  std::string prompt;
+  bool several = false;  // a list of prompts is answered by a list
+};
+
+class LlamaWriter : public Writer {
+ public:
+  explicit LlamaWriter(LlamaFacts facts) : facts_(std::move(facts)) {}
+
+  Family family() const override { return Family::openai; }
+  Framing framing() const override { return Framing::plain; }
+  void write_opening(int32_t, std::vector<std::string>&) override {}
+  void write_piece(const Piece& piece, std::vector<std::string>& events) override;
+  void write_closing(const Totals& totals, std::vector<std::string>& events) override;
+  std::string write_whole(std::vector<Choice> choices, const Totals& totals) override;
+
+ private:
+  std::string last_part(int32_t index, const std::string& content, const Ending& ending,
+                        int64_t prompt_tokens, int64_t tokens, int64_t cached) const;
+
+  const LlamaFacts facts_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::optional<std::chrono::steady_clock::time_point> first_;
+  std::vector<Ending> endings_;  // of a stream's choices
+};
+
+}  // namespace fulmar

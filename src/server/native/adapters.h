@@ -1,0 +1,13 @@
+// Adapters (low-rank changes of a model's weights), which this server does not have: clients of
+// rwkv_lightning ask for them at start and take a clear no.
+#pragma once
+
+#include <memory>
+
+namespace fulmar {
+
+class Call;
+
+void refuse_adapters(std::shared_ptr<Call> call);  // /v1/adapters and what lies below it
+
+}  // namespace fulmar

@@ -1,0 +1,50 @@
+// Where the new state lies, in whole answers and in streams.
+#include "server/native/branch_writer.h"
+
+#include <fmt/format.h>
+
+namespace fulmar {
+namespace {
+
+bool leaves_a_state(const Ending& ending) {
+  return ending.reason == FinishReason::stop || ending.reason == FinishReason::length;
+}
+
+}  // namespace
+
+BranchWriter::BranchWriter(AnswerHead head, NativeShape shape, bool include_usage, BranchTurn turn)
+    : NativeWriter(std::move(head), shape, include_usage), turn_(std::move(turn)) {}
+
+void BranchWriter::write_piece(const Piece& piece, std::vector<std::string>& events) {
+  if (piece.ending) stored_ = leaves_a_state(*piece.ending);
+  NativeWriter::write_piece(piece, events);
+}
+
+// The only native event without choices, on this route alone.
+void BranchWriter::write_closing(const Totals& totals, std::vector<std::string>& events) {
+  NativeWriter::write_closing(totals, events);
+  if (!stored_) return;
+  JsonWriter json;
+  json.begin_object().member("object", "multi_state.dialogue_idx");
+  json.member("session_id", branch_session(turn_.to->tree(), turn_.to->index()));
+  json.member("dialogue_idx", turn_.to->index()).end_object();
+  events.push_back(json.take());
+}
+
+std::string BranchWriter::write_whole(std::vector<Choice> choices, const Totals& totals) {
+  stored_ = leaves_a_state(choices.front().ending);
+  return NativeWriter::write_whole(std::move(choices), totals);
+}
+
+void BranchWriter::write_extra(JsonWriter& json) const {
+  if (stored_) json.member("dialogue_idx", turn_.to->index());
+}
+
+std::string BranchWriter::write_failure(const ApiError& error) {
+  if (error.status != 404) return NativeWriter::write_failure(error);
+  ApiError missing = error;
+  missing.text = fmt::format("State not found for dialogue_idx={}", turn_.from);
+  return NativeWriter::write_failure(missing);
+}
+
+}  // namespace fulmar

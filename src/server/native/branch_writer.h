@@ -1,0 +1,32 @@
+// Answers of a turn on a session tree: native ones that also say under which index the new state lies.
+#pragma once
+
+#include <memory>
+
+#include "server/native/branch_indices.h"
+#include "server/native/native_writer.h"
+
+namespace fulmar {
+
+struct BranchTurn {
+  int64_t from = 0;  // the node that the turn continues
+  std::shared_ptr<const BranchIndices::Lease> to;
+};
+
+class BranchWriter : public NativeWriter {
+ public:
+  BranchWriter(AnswerHead head, NativeShape shape, bool include_usage, BranchTurn turn);
+
+  void write_piece(const Piece& piece, std::vector<std::string>& events) override;
+  void write_closing(const Totals& totals, std::vector<std::string>& events) override;
+  std::string write_whole(std::vector<Choice> choices, const Totals& totals) override;
+  std::string write_failure(const ApiError& error) override;
+
+ private:
+  void write_extra(JsonWriter& json) const override;
+
+  const BranchTurn turn_;
+  bool stored_ = true;  // a cancelled turn leaves no state behind
+};
+
+}  // namespace fulmar

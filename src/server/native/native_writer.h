@@ -1,0 +1,39 @@
+// Answers of the native family: batches of raw prompts (docs/http.md, "Batches"). Shapes that differ from
+// route to route are two words of data.
+#pragma once
+
+#include <string_view>
+
+#include "server/generate/writer_parts.h"
+
+namespace fulmar {
+
+// What the native routes do not share.
+struct NativeShape {
+  std::string_view id;      // of whole answers; events carry the request's own id
+  std::string_view object;  // likewise
+};
+
+inline constexpr NativeShape kBatchShape{"rwkv7-batch", "chat.completion"};
+
+class NativeWriter : public Writer {
+ public:
+  // `head`: its id is the request's, its object is ignored.
+  NativeWriter(AnswerHead head, NativeShape shape, bool include_usage);
+
+  Family family() const override { return Family::native; }
+  void write_opening(int32_t index, std::vector<std::string>& events) override;
+  void write_piece(const Piece& piece, std::vector<std::string>& events) override;
+  void write_closing(const Totals& totals, std::vector<std::string>& events) override;
+  std::string write_whole(std::vector<Choice> choices, const Totals& totals) override;
+
+ private:
+  // Further members of a whole answer.
+  virtual void write_extra(JsonWriter&) const {}
+
+  AnswerHead head_;
+  const NativeShape shape_;
+  const bool include_usage_;
+};
+
+}  // namespace fulmar

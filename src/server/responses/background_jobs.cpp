@@ -1,0 +1,390 @@
+// An attempt is counted before anything is done for a job, so that one over which servers crash is given up.
+#include "server/responses/background_jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "net/json.h"
+#include "net/json_writer.h"
+#include "server/core/call.h"
+#include "server/generate/warnings.h"
+#include "server/responses/family.h"
+#include "server/responses/gathering_listener.h"
+#include "server/responses/response_intake.h"
+
+namespace fulmar {
+namespace {
+
+// Of a request that is to be asked again: whose it is.
+constexpr std::string_view kJobOwner = "fulmar_owner";
+
+// A request as it can be asked again: with what its headers said, and without its key.
+std::string asked_again(const Call& call) {
+  JsonWriter json;
+  json.begin_object();
+  for (const auto& [name, value] : call.body().as_object().members()) {
+    if (name != "password" && name != "state_id" && name != kJobOwner) json.member(name, value);
+  }
+  const JsonValue* state = call.body().find("state_id");
+  const std::string_view header = call.request().headers.get("X-RWKV-State-Id");
+  if (holds_something(state)) {
+    json.member("state_id", *state);
+  } else if (!header.empty()) {
+    json.member("state_id", header);
+  }
+  return json.member(kJobOwner, call.owner().name).end_object().take();
+}
+
+Owner owner_of_job(const JsonValue& request) {
+  const JsonValue* name = request.find(kJobOwner);
+  if (!name || !name->is_string() || name->as_string().empty()) return server_itself();
+  return {.name = name->as_string()};
+}
+
+using FactsPtr = std::shared_ptr<const ResponseFacts>;
+
+// The answer before there is one: what is written so knows of no service.
+std::string pending(const FactsPtr& facts, std::string_view status) {
+  return ResponsesWriter(nullptr, facts).write_pending(status);
+}
+
+BackgroundResponses::Pending in_progress(const FactsPtr& facts) {
+  return [facts] { return pending(facts, "in_progress"); };
+}
+
+// The answer of a job that is over without one: what clients were told so far, with another status.
+StoredResponse ended_unmade(const ResponseJob& job, std::string_view status, const ApiError* error) {
+  const auto told = parse_json(job.answer, {.max_bytes = job.answer.size() + 1});
+  JsonWriter json;
+  json.begin_object();
+  const auto write_error = [&] {
+    json.key("error").begin_object().member("code", "server_error");
+    json.member("message", error->text).end_object();
+  };
+  if (told.ok() && told->is_object()) {
+    for (const auto& [name, value] : told->as_object().members()) {
+      if (name == "status") {
+        json.member(name, status);
+      } else if (name == "error" && error) {
+        write_error();
+      } else {
+        json.member(name, value);
+      }
+    }
+  } else {
+    json.member("id", job.id).member("object", "response").member("status", status);
+    if (error) write_error();
+  }
+  return {.id = job.id,
+          .model = {},
+          .json = json.end_object().take(),
+          .created = job.created,
+          .owner = job.owner};
+}
+
+// ---- from a request to the engine
+
+// What is ready for the engine.
+struct ReadyJob {
+  FactsPtr facts;
+  ServedModelPtr model;
+  Request request;
+};
+
+// What has ended is stored, or waits for another try; and another may have its place.
+void end_job(const std::shared_ptr<Service>& service, const std::string& id,
+             std::optional<StoredResponse> answer, bool cut) {
+  try {
+    answer ? service->families.responses->background.end(id, std::move(answer), cut)
+           : service->families.responses->background.lose(id);
+    look_for_waiting_responses(service);
+  } catch (const std::exception& failure) {
+    spdlog::error("response in the background not kept id={} reason=\"{}\"", id, failure.what());
+    service->families.responses->background.lose(id);
+  }
+}
+
+// What its client was told of already comes first.
+std::optional<ApiError> make_ready(const std::shared_ptr<Service>& service, PreparedResponse made,
+                                   KeyShare share, ReadyJob& ready) {
+  const auto split = split_of(made.submission);
+  ready.model = made.submission.model;
+  std::vector<std::string> warnings;
+  if (auto fault = make_request(*service, std::move(made.submission), ready.request, warnings)) {
+    return fault;
+  }
+  std::vector<std::string>& told = made.facts.warnings;
+  for (std::string& warning : warnings) {
+    if (std::find(told.begin(), told.end(), warning) == told.end()) told.push_back(std::move(warning));
+  }
+  ready.facts = std::make_shared<const ResponseFacts>(std::move(made.facts));
+  ready.request.listener =
+      gathering_listener(std::make_unique<ResponsesWriter>(service, ready.facts), split, std::move(share),
+                         [service, id = ready.facts->id](std::optional<StoredResponse> answer, bool cut) {
+                           end_job(service, id, std::move(answer), cut);
+                         });
+  return std::nullopt;
+}
+
+std::optional<ApiError> hand_over(Service& service, ReadyJob ready) {
+  auto fault = submit_request(service, *ready.model->engine, std::move(ready.request));
+  if (!fault) service.families.responses->background.hand_over(ready.facts->id);
+  return fault;
+}
+
+// ---- from a client
+
+std::optional<ApiError> begin(Service& service, const ReadyJob& ready) {
+  using Start = BackgroundResponses::Start;
+  const FactsPtr& facts = ready.facts;
+  switch (service.families.responses->background.start(facts->id, facts->owner, ready.model,
+                                                       in_progress(facts))) {
+    case Start::begun:
+      return std::nullopt;
+    case Start::owner_has_many:
+      return ApiError{429,
+                      fmt::format("{} of your responses in the background have not ended; more are not taken",
+                                  BackgroundResponses::kMostOfOwner),
+                      {},
+                      "queue_full",
+                      {},
+                      1};
+    case Start::all_have_many:
+      break;
+  }
+  return ApiError{503,
+                  fmt::format("{} responses in the background have not ended; more are not taken",
+                              BackgroundResponses::kMost),
+                  {},
+                  "queue_full",
+                  {}};
+}
+
+// A job that has begun, gone without a trace unless it is kept.
+class NewJob {
+ public:
+  NewJob(Service& service, std::string id) : service_(service), id_(std::move(id)) {}
+  ~NewJob() {
+    if (kept_) return;
+    try {
+      service_.families.responses->background.end(id_, std::nullopt, false);
+      (void)service_.families.responses->store.drop_job(id_);
+    } catch (const std::exception& failure) {
+      spdlog::error("refused response not removed id={} reason=\"{}\"", id_, failure.what());
+    }
+  }
+  NewJob(const NewJob&) = delete;
+  NewJob& operator=(const NewJob&) = delete;
+  void keep() { kept_ = true; }
+
+ private:
+  Service& service_;
+  const std::string id_;
+  bool kept_ = false;
+};
+
+// The job is stored with its first attempt counted before the engine has it.
+std::optional<ApiError> store_and_hand_over(Service& service, const Call& call, const std::string& queued,
+                                            ReadyJob ready) {
+  const FactsPtr facts = ready.facts;
+  NewJob job(service, facts->id);
+  if (auto refused = begin(service, ready)) return refused;
+  if (auto refused = service.families.responses->store.put_job({.id = facts->id,
+                                                                .request = asked_again(call),
+                                                                .answer = queued,
+                                                                .created = facts->created,
+                                                                .attempts = 1,
+                                                                .owner = facts->owner})) {
+    return refused;
+  }
+  if (auto refused = hand_over(service, std::move(ready))) return refused;
+  job.keep();
+  return std::nullopt;
+}
+
+// ---- from a server before
+
+// Whether the key that has asked for a job is still in force.
+bool may_go_on(const Service& service, const Owner& owner) {
+  const bool of_a_key = !owner.administers && owner.name != kNobody;
+  return !of_a_key || !service.keys || service.keys->named(owner.name);
+}
+
+// What a job goes on to use of the key that has asked for it, as when it was accepted.
+KeyShare share_taken_up(const Service& service, const Owner& owner, size_t prompt_tokens) {
+  KeyShare share;
+  if (!owner.administers && service.keys) share.account = service.keys->named(owner.name);
+  if (!share.account) return share;
+  share.account->take_up_rows(1, static_cast<int64_t>(prompt_tokens), KeyAccount::Clock::now());
+  share.rows = RowLease(share.account, 1);
+  return share;
+}
+
+// The warnings of an answer that a client has been given.
+std::vector<std::string> warnings_in(const std::string& answer) {
+  std::vector<std::string> warnings;
+  const auto told = parse_json(answer, {.max_bytes = answer.size() + 1});
+  const JsonValue* list = told.ok() ? told->find("warnings") : nullptr;
+  if (!list || !list->is_array()) return warnings;
+  for (const JsonValue& warning : list->as_array()) {
+    if (warning.is_string()) warnings.push_back(warning.as_string());
+  }
+  return warnings;
+}
+
+// Asks a job again. Says why it cannot be.
+std::optional<ApiError> ask_again(const std::shared_ptr<Service>& service, const ResponseJob& job) {
+  const auto body = parse_json(job.request, {.max_bytes = job.request.size() + 1});
+  if (!body || !body->is_object()) return ApiError{500, "The request cannot be read", {}, {}, {}};
+  const Owner owner = owner_of_job(*body);
+  if (!may_go_on(*service, owner)) {
+    return ApiError{403, fmt::format("The key '{}' is no longer in force", owner.name), {}, {}, {}};
+  }
+  Fields fields(*body);
+  PreparedResponse made = prepare_response(*service, fields, {owner, job.id, job.created, {}});
+  if (fields.failed()) return fields.fault();
+  made.facts.room = service->families.responses->store.promise_again(owner.name, made.facts.bytes());
+  made.facts.warnings = warnings_in(job.answer);
+  KeyShare share = share_taken_up(*service, owner, made.submission.prompts.front().size());
+  ReadyJob ready;
+  if (auto fault = make_ready(service, std::move(made), std::move(share), ready)) return fault;
+  service->families.responses->background.show(job.id, ready.model, in_progress(ready.facts));
+  return hand_over(*service, std::move(ready));
+}
+
+enum class TakenUp : uint8_t { yes, no_room };
+
+// Goes on with a job that is taken up: the engine has it then, it is over, or it waits again.
+TakenUp go_on(const std::shared_ptr<Service>& service, const std::string& id, int64_t attempts) {
+  BackgroundResponses& background = service->families.responses->background;
+  const bool too_many = attempts > BackgroundResponses::kMostAttempts;
+  const bool counted = too_many || service->families.responses->store.count_attempt(id, attempts);
+  const auto found = service->families.responses->store.find_job(id);
+  const auto answered = service->families.responses->store.find(id);
+  if (!counted || !found.ok() || !answered.ok()) {
+    background.put_back(id, std::nullopt);
+    return TakenUp::no_room;
+  }
+  // One whose answer is stored was over before that could be noted.
+  if (!*found || *answered) {
+    background.end(id, std::nullopt, false);
+    (void)service->families.responses->store.drop_job(id);
+    return TakenUp::yes;
+  }
+  const ResponseJob& job = **found;
+  std::optional<ApiError> fault;
+  try {
+    fault = too_many ? ApiError{500,
+                                fmt::format("The server failed {} times while this was made", attempts - 1),
+                                {},
+                                {},
+                                {}}
+                     : ask_again(service, job);
+  } catch (const std::exception& failure) {
+    fault = ApiError{500, fmt::format("The response could not be begun: {}", failure.what()), {}, {}, {}};
+  }
+  if (!fault) {
+    spdlog::info("response taken up id={} attempt={}", id, attempts);
+    return TakenUp::yes;
+  }
+  if (fault->status == 503) {  // there is no room, or no model, or the server ends
+    background.put_back(id, ended_unmade(job, "cancelled", nullptr));
+    return TakenUp::no_room;
+  }
+  spdlog::warn("response not taken up id={}: {}", id, fault->text);
+  background.end(id, ended_unmade(job, "failed", &*fault), false);
+  return TakenUp::yes;
+}
+
+TakenUp take_up(const std::shared_ptr<Service>& service, const std::string& id) {
+  const auto attempts = service->families.responses->background.take_up(id);
+  if (!attempts) return TakenUp::yes;
+  try {
+    return go_on(service, id, *attempts);
+  } catch (const WorkEnded&) {  // the server ends
+    service->families.responses->background.put_back(id, std::nullopt);
+    return TakenUp::no_room;
+  } catch (const std::exception& failure) {
+    spdlog::error("response not taken up id={} reason=\"{}\"", id, failure.what());
+    service->families.responses->background.lose(id);
+    return TakenUp::yes;
+  }
+}
+
+}  // namespace
+
+void answer_in_background(Call& call, PreparedResponse made) {
+  const std::shared_ptr<Service> service = call.shared_service();
+  KeyShare share;
+  if (const auto refused = call.share_key(made.submission.prompts.front().size(), share)) {
+    return call.fail(*refused);
+  }
+  ReadyJob ready;
+  if (const auto refused = make_ready(service, std::move(made), std::move(share), ready)) {
+    return call.fail(*refused);
+  }
+  HttpResponse response;
+  response.body = pending(ready.facts, "queued");
+  add_warning_headers(response.headers, ready.facts->warnings);
+  if (const auto refused = store_and_hand_over(*service, call, response.body, std::move(ready))) {
+    return call.fail(*refused);
+  }
+  call.respond(std::move(response));
+}
+
+Status find_background_responses(Service& service) {
+  ResponseFamily& family = *service.families.responses;
+  FULMAR_ASSIGN(const std::vector<ResponseJob> jobs, family.store.jobs());
+  for (const ResponseJob& job : jobs) family.background.wait(job.id, job.owner, job.attempts);
+  return {};
+}
+
+void take_up_background_responses(const std::shared_ptr<Service>& service) {
+  for (const std::string& id : service->families.responses->background.waiting()) {
+    if (service->draining || service->models.empty()) return;
+    if (take_up(service, id) == TakenUp::no_room) return;
+  }
+}
+
+void look_for_waiting_responses(const std::shared_ptr<Service>& service) {
+  if (!service->post_job || service->loading || !service->families.responses->background.any_waits()) return;
+  if (service->families.responses->looking.exchange(true)) return;
+  const auto take_up_all = [service] {
+    service->families.responses->looking = false;
+    take_up_background_responses(service);
+  };
+  bool posted = false;
+  try {
+    posted = service->post_job(ThreadKind::pool,
+                               {.share = {}, .meter = std::make_shared<Meter>(), .run = take_up_all});
+  } catch (const std::exception& failure) {
+    spdlog::error("waiting responses not looked for reason=\"{}\"", failure.what());
+  }
+  if (!posted) service->families.responses->looking = false;
+}
+
+Result<std::optional<std::string>> present_answer(Service& service, const std::string& id) {
+  if (const auto look = service.families.responses->background.look(id)) {
+    if (look->state.wish == JobState::Wish::deleted) return std::optional<std::string>();
+    if (look->pending) return std::optional<std::string>(look->pending());
+    FULMAR_ASSIGN(std::optional<ResponseJob> job, service.families.responses->store.find_job(id));
+    if (job) return std::optional<std::string>(std::move(job->answer));
+  }
+  FULMAR_ASSIGN(auto stored, service.families.responses->store.find(id));
+  return stored ? std::optional<std::string>(std::move(stored->json)) : std::nullopt;
+}
+
+std::optional<ApiError> cancel_waiting(Service& service, const std::string& id) {
+  const auto job = service.families.responses->store.find_job(id);
+  if (!job.ok()) return store_failed("responses");
+  if (!*job) return std::nullopt;  // over meanwhile
+  if (!service.families.responses->store.end_job(ended_unmade(**job, "cancelled", nullptr)).ok())
+    return store_failed("responses");
+  service.families.responses->background.cancel(id);
+  return std::nullopt;
+}
+
+}  // namespace fulmar

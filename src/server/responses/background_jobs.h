@@ -1,0 +1,34 @@
+// Making responses in the background: taking them up, from a client or from a server before, and what is told
+// of them meanwhile.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "server/core/errors.h"
+
+namespace fulmar {
+
+class Call;
+struct PreparedResponse;
+struct Service;
+
+// Answers once the job is stored; clients ask again for the rest.
+void answer_in_background(Call& call, PreparedResponse made);
+
+// Finds the responses that a server before this one was told to make in the background and has not: clients
+// may ask for them from now on. To be called before there are clients. An error: the store cannot tell.
+Status find_background_responses(Service& service);
+// Makes them. They keep their ids, and one that fails does so alone. Not to be called on an IO thread.
+void take_up_background_responses(const std::shared_ptr<Service>& service);
+// Lets a thread of the pool do so, where any waits: to be called when the engine may have room.
+void look_for_waiting_responses(const std::shared_ptr<Service>& service);
+
+// The present answer of one that is in the background, or stored; an Error where it cannot be read.
+Result<std::optional<std::string>> present_answer(Service& service, const std::string& id);
+// Ends one that waits. Says why it cannot be, and it waits on then.
+std::optional<ApiError> cancel_waiting(Service& service, const std::string& id);
+
+}  // namespace fulmar

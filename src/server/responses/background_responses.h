@@ -1,0 +1,94 @@
+// Responses that are made while nobody waits: what clients that ask again are told, and how they are
+// cancelled.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/core/key_ring.h"
+#include "server/models/served_model.h"
+#include "server/responses/job_state.h"
+#include "server/responses/response_store.h"
+
+namespace fulmar {
+
+// Thread-safe. Those that wait or are made, of which each owner may have so many, and all together; how one
+// ended is found in the ResponseStore. What happens to one is judged by next_step(), and its effects come
+// about here.
+class BackgroundResponses {
+ public:
+  static constexpr size_t kMostOfOwner = 256;
+  static constexpr size_t kMost = 1024;
+  // How often servers may crash over one. One over which they have so often but once is made while no other
+  // such one is, so that they crash over others no oftener than that.
+  static constexpr int64_t kMostAttempts = 3;
+  enum class Start : uint8_t { begun, owner_has_many, all_have_many };
+  // Told how a response ended; null: it was deleted, or nothing could be written.
+  using Then = std::function<void(const std::string* json)>;
+  // Writes the present answer of one that runs.
+  using Pending = std::function<std::string()>;
+
+  // `answers` outlives this.
+  explicit BackgroundResponses(ResponseStore& answers) : answers_(answers) {}
+
+  // One that a server before has left, begun so often: it waits, here for its model, and clients find it
+  // meanwhile.
+  void wait(const std::string& id, const std::string& owner, int64_t attempts);
+  // A new one is taken up, for the first time.
+  Start start(const std::string& id, const std::string& owner, ServedModelPtr model, Pending pending);
+  // One that waits is taken up. Returns how often it has been, this time included; nothing where none of that
+  // id may be.
+  std::optional<int64_t> take_up(const std::string& id);
+  // What clients are told of one that was taken up, and whose row it gets.
+  void show(const std::string& id, ServedModelPtr model, Pending pending);
+  // `cancelled`: the answer of one that its client no longer wants.
+  void put_back(const std::string& id, std::optional<StoredResponse> cancelled);
+  void hand_over(const std::string& id) { happen(id, JobEvent::hand_over); }
+  // What has an answer, or has been cut short with one. Throws, as if nothing had happened, where it cannot
+  // be kept.
+  void end(const std::string& id, std::optional<StoredResponse> answer, bool cut);
+  void lose(const std::string& id) { happen(id, JobEvent::lose); }
+  void cancel(const std::string& id) { happen(id, JobEvent::cancel); }
+  void remove(const std::string& id) { happen(id, JobEvent::remove); }
+  // The server ends: cancels all that run, to be made by the next one.
+  void interrupt_all();
+
+  // Ids of those that wait, the oldest first.
+  std::vector<std::string> waiting() const;
+  bool any_waits() const;
+  struct Look {
+    JobState state;
+    Pending pending;  // null: none yet
+  };
+  // Nothing where there is none of that id.
+  std::optional<Look> look(const std::string& id) const;
+  // Calls `then` once it is over. False where there is none of that id, or it was deleted.
+  bool when_over(const std::string& id, Then then);
+
+ private:
+  struct Entry {
+    std::string id{}, owner{};
+    JobState state{};
+    int64_t attempts = 0;
+    ServedModelPtr model{};  // this and `pending` of one that is made
+    Pending pending{};
+    std::vector<Then> then{};
+  };
+  using Entries = std::list<Entry>;
+  Entries::iterator entry_of(const std::string& id);
+  Entries::const_iterator entry_of(const std::string& id) const;
+  void happen(const std::string& id, JobEvent event, std::optional<StoredResponse> answer = {});
+
+  ResponseStore& answers_;
+  mutable std::mutex mutex_;
+  Entries entries_;  // the oldest first
+};
+
+}  // namespace fulmar

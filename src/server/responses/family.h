@@ -1,0 +1,27 @@
+// What the routes of /v1/responses own.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "server/responses/background_responses.h"
+#include "server/responses/response_store.h"
+
+namespace fulmar {
+
+struct ResponseFamily {
+  // `documents` null: in memory. `bounds`, `retry`: of a test.
+  explicit ResponseFamily(std::unique_ptr<DocumentStore> documents = nullptr,
+                          std::optional<ResponseBounds> bounds = {},
+                          std::chrono::milliseconds retry = ResponseStore::kRetry)
+      : store(std::move(documents), bounds, retry) {}
+
+  ResponseStore store;
+  BackgroundResponses background{store};
+  std::atomic<bool> looking{false};  // a thread is to look for responses that wait
+};
+
+}  // namespace fulmar

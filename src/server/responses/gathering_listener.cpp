@@ -1,0 +1,101 @@
+#include "server/responses/gathering_listener.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/log.h"
+
+namespace fulmar {
+namespace {
+
+class GatheringListener : public Listener {
+ public:
+  GatheringListener(std::unique_ptr<ResponsesWriter> writer, std::optional<ReasoningMode> split,
+                    KeyShare share, Gathered done)
+      : writer_(std::move(writer)), share_(std::move(share)), done_(std::move(done)) {
+    if (split) splitter_.emplace(*split);
+  }
+
+  // The engine's thread serves others, too: what fails here ends this response alone.
+  void deliver(std::vector<Event> events) override {
+    if (over_) return;
+    std::optional<StoredResponse> answer;
+    bool cut = false;
+    try {
+      for (Event& event : events) {
+        take(event);
+        if (event.kind != Event::Kind::finished) continue;
+        over_ = true;
+        answer = answer_of(event);
+        cut = event.reason == FinishReason::cancelled;
+        break;
+      }
+    } catch (const std::exception& failure) {
+      spdlog::error("response in the background failed reason=\"{}\"", failure.what());
+      over_ = true;
+      answer = failed({500, "the answer could not be written", {}, {}, {}});
+    }
+    if (!over_) return;
+    share_.rows = RowLease();
+    done_(std::move(answer), cut);
+  }
+
+ private:
+  void add(const SplitText& text) {
+    choice_.reasoning += text.reasoning;
+    choice_.content += text.content;
+  }
+
+  void take(const Event& event) {
+    if (share_.account && event.sampled > 0) share_.account->charge_generated(event.sampled, event.at);
+    if (!splitter_) {
+      choice_.content += event.text;
+      return;
+    }
+    if (splitter_->thinking()) totals_.reasoning_tokens += event.sampled;
+    add(splitter_->feed(event.text));
+  }
+
+  StoredResponse answer_of(Event& event) {
+    if (event.reason == FinishReason::failed) {
+      const Error error = event.error.value_or(Error{ErrorKind::internal, "generation failed"});
+      return writer_->as_stored(writer_->write_failure(api_error(error)));
+    }
+    if (splitter_) add(splitter_->finish());
+    choice_.ending = {event.reason, event.stop_id, std::move(event.stop_text)};
+    choice_.usage = event.usage;
+    totals_.prompt_tokens = event.usage.prompt_tokens;
+    totals_.completion_tokens = event.usage.completion_tokens;
+    totals_.cached_tokens = event.usage.cached_tokens;
+    std::vector<Choice> choices;
+    choices.push_back(std::move(choice_));
+    return writer_->as_stored(writer_->write_whole(std::move(choices), totals_));
+  }
+
+  std::optional<StoredResponse> failed(const ApiError& error) {
+    try {
+      return writer_->as_stored(writer_->write_failure(error));
+    } catch (const std::exception& failure) {
+      spdlog::error("failure of a response not written reason=\"{}\"", failure.what());
+      return std::nullopt;
+    }
+  }
+
+  const std::unique_ptr<ResponsesWriter> writer_;
+  KeyShare share_;
+  const Gathered done_;
+  std::optional<ReasoningSplitter> splitter_;
+  Choice choice_;
+  Totals totals_;
+  bool over_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<Listener> gathering_listener(std::unique_ptr<ResponsesWriter> writer,
+                                             std::optional<ReasoningMode> split, KeyShare share,
+                                             Gathered done) {
+  return std::make_shared<GatheringListener>(std::move(writer), split, std::move(share), std::move(done));
+}
+
+}  // namespace fulmar

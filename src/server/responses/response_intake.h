@@ -1,0 +1,41 @@
+// From a request to /v1/responses to what the engine is asked. Knows no route and answers nobody.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "server/core/fields.h"
+#include "server/generate/intake.h"
+#include "server/responses/responses_writer.h"
+
+namespace fulmar {
+
+// Where a response comes from besides its body.
+struct ResponseOrigin {
+  Owner owner;
+  std::string id;       // that it gets
+  int64_t created = 0;  // unix seconds
+  std::string state;    // the header X-RWKV-State-Id; empty: none
+};
+
+// A response as it was asked for, ready to be handed over.
+struct PreparedResponse {
+  ResponseFacts facts;
+  Submission submission;
+};
+
+// Faults stay in `fields`.
+PreparedResponse prepare_response(Service& service, Fields& fields, const ResponseOrigin& origin);
+
+// A new id, which tells whose the response is, so that every server that shares the store knows it: 16 random
+// hexadecimal digits, and 8 of a hash of them and the owner's name.
+std::string new_response_id(const Owner& owner);
+// Whether the owner may know of the response of that id; otherwise it is to be as unknown as any. Ids that
+// tell of no owner are administrators'.
+bool sees_response(const Owner& owner, std::string_view id);
+
+// 404 for an id under which nothing is stored.
+ApiError not_stored(const std::string& id, std::string_view param = {});
+
+}  // namespace fulmar

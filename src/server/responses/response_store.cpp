@@ -1,0 +1,378 @@
+// Keeping and forgetting stored responses. Texts are written and read outside of every lock of this file.
+#include "server/responses/response_store.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <future>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "server/responses/response_documents.h"
+
+namespace fulmar {
+namespace {
+
+std::unique_ptr<DocumentStore> in_memory() {
+  auto documents = open_document_store({}, {.lifetime = ResponseStore::kSeconds});
+  FULMAR_CHECK(documents.ok());
+  return std::move(*documents);
+}
+
+// On a thread that writes: set when its store has ended within what it told.
+thread_local bool* store_has_ended = nullptr;
+
+const ResponseBounds& bounds_of(const std::unique_ptr<DocumentStore>& documents) {
+  return documents ? ResponseStore::kInFile : ResponseStore::kInMemory;
+}
+
+}  // namespace
+
+ResponseStore::ResponseStore(std::unique_ptr<DocumentStore> documents, std::optional<ResponseBounds> bounds,
+                             std::chrono::milliseconds retry)
+    : bounds_(bounds.value_or(bounds_of(documents))),
+      documents_(documents ? std::move(documents) : in_memory()),
+      retry_(retry),
+      writer_("responses", [this] { keep_writing(); }) {}
+
+ResponseStore::~ResponseStore() {
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  if (writer_.get_id() == std::this_thread::get_id()) {  // whoever was told was the last to hold this
+    *store_has_ended = true;
+    writer_.detach();
+  } else {
+    writer_.join();
+  }
+  marks_.finish();
+  // Whoever could have put another is gone, and so are the threads.
+  std::vector<std::string> left;
+  for (const auto& [id, waits] : waiting_) left.push_back(id);
+  for (const std::string& id : left) {
+    write(id);
+    if (waiting(id)) spdlog::error("response lost, since it cannot be stored id={}", id);
+  }
+}
+
+// ---- room
+
+DocumentBytes ResponseStore::held_by(const std::string& owner) {
+  DocumentBytes own = documents_->bytes_of(owner);
+  own.lasting += promised_->held(owner).own;
+  return own;
+}
+
+int64_t ResponseStore::held_by_others(const std::string& owner) {
+  return documents_->bytes() + promised_->held(owner).all - held_by(owner).sum();
+}
+
+std::optional<ApiError> ResponseStore::promise(const std::string& owner, int64_t bytes,
+                                               PromisedRoomPtr& room) {
+  std::lock_guard lock(promising_);
+  const RoomLedger::Held promised = promised_->held(owner);
+  auto refused = refuse_more({.lasting = promised.own}, promised.all - promised.own, bytes, bounds_.under_way,
+                             "Your responses under way");
+  if (!refused) {
+    refused = refuse_more(held_by(owner), held_by_others(owner), bytes, bounds_.stored,
+                          "Your responses that have not ended");
+  }
+  if (!refused) room = promise_again(owner, bytes);
+  return refused;
+}
+
+PromisedRoomPtr ResponseStore::promise_again(const std::string& owner, int64_t bytes) {
+  return std::make_shared<const PromisedRoom>(promised_, owner, bytes);
+}
+
+// Of the owner's own, none that is a job, and not the `newest` bytes, which were `more` than promised.
+void ResponseStore::make_room(const std::string& owner, int64_t more, int64_t newest) {
+  DocumentBytes before = held_by(owner);
+  before.passing -= newest;
+  const int64_t others = held_by_others(owner);
+  const int64_t bytes = surplus(before, others, more, bounds_.stored);
+  if (bytes == 0) return;
+  auto gone = documents_->take_oldest(owner, bytes);
+  if (!gone.ok()) return spdlog::error("old responses not removed: {}", gone.error().text);
+  note_gone(std::move(*gone));
+}
+
+void ResponseStore::note_gone(std::vector<Document> gone) {
+  std::lock_guard lock(mutex_);
+  for (Document& document : gone) gone_.push_back(response_facts(std::move(document)));
+}
+
+// ---- answers
+
+void ResponseStore::put(StoredResponse response) {
+  const std::string id = response.id;
+  // In place of what was promised: what it takes until it is written, and in the end.
+  response.room = promise_again(response.owner, bytes_of(response));
+  auto shared = std::make_shared<const StoredResponse>(std::move(response));
+  {
+    std::lock_guard lock(mutex_);
+    Waiting& waits = waiting_[id];
+    waits.response = std::move(shared);
+    waits.number = ++last_number_;
+    waits.failed = false;
+  }
+  changed_.notify_all();
+}
+
+void ResponseStore::when_tried(const std::string& id, Tried then) {
+  std::unique_lock lock(mutex_);
+  const auto found = waiting_.find(id);
+  const bool waits = found != waiting_.end();
+  if (waits && !found->second.failed) {
+    found->second.told->push_back(std::move(then));
+    return;
+  }
+  lock.unlock();
+  then(!waits);
+}
+
+// They may let go of this, which is not touched behind.
+void ResponseStore::tell(std::vector<Tried>& told, bool written) {
+  std::vector<Tried> now;
+  {
+    std::lock_guard lock(mutex_);
+    now.swap(told);
+  }
+  for (Tried& then : now) {
+    try {
+      then(written);
+    } catch (const std::exception& failure) {
+      spdlog::error("end of a response not told reason=\"{}\"", failure.what());
+    }
+    then = nullptr;
+  }
+}
+
+std::optional<ResponseStore::Waiting> ResponseStore::waiting(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(id);
+  return found == waiting_.end() ? std::nullopt : std::optional<Waiting>(found->second);
+}
+
+// The first of those that could not be written, or of those that were not tried.
+ResponseStore::WaitingById::const_iterator ResponseStore::next_to_write(bool failed) const {
+  auto next = waiting_.end();
+  for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
+    if (at->second.failed != failed) continue;
+    if (next == waiting_.end() || at->second.number < next->second.number) next = at;
+  }
+  return next;
+}
+
+// What is new at once; of those that could not be written one each time that `retry_` has passed, and while
+// they can be.
+void ResponseStore::keep_writing() {
+  using Clock = std::chrono::steady_clock;
+  bool ended = false;
+  store_has_ended = &ended;
+  Clock::time_point retry_at = Clock::now() + retry_;
+  std::unique_lock lock(mutex_);
+  while (!closing_) {
+    if (waiting_.empty()) {
+      changed_.wait(lock);
+      retry_at = Clock::now() + retry_;
+      continue;
+    }
+    auto next = next_to_write(false);
+    const bool again = next == waiting_.end();
+    if (again && Clock::now() < retry_at) {
+      changed_.wait_until(lock, retry_at);
+      continue;
+    }
+    if (again) next = next_to_write(true);
+    const std::string id = next->first;
+    lock.unlock();
+    const bool written = write(id);
+    if (ended) return;
+    lock.lock();
+    if (again && !written) retry_at = Clock::now() + retry_;
+    changed_.notify_all();
+  }
+}
+
+bool ResponseStore::write(const std::string& id) {
+  const std::optional<Waiting> before = waiting(id);
+  if (!before) return true;  // taken meanwhile
+  const bool written = try_to_write(id, *before);
+  tell(*before->told, written);
+  return written;
+}
+
+// Whatever goes wrong, the answer is written or waits behind the others; false where it waits.
+bool ResponseStore::try_to_write(const std::string& id, const Waiting& before) {
+  try {
+    if (write_one(id, before)) return true;
+  } catch (const std::exception& failure) {
+    spdlog::error("response not stored yet id={}: {}", id, failure.what());
+  }
+  std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(id);
+  if (found == waiting_.end() || found->second.number != before.number) return false;
+  found->second.number = ++last_number_;
+  found->second.failed = true;
+  return false;
+}
+
+// Returns false where it could not be written.
+bool ResponseStore::write_one(const std::string& id, const Waiting& waits) {
+  const StoredResponse& response = *waits.response;
+  Document document = document_of(response);
+  document.created = documents_->now();
+  if (const Status stored = documents_->put(document); !stored.ok()) {
+    spdlog::error("response not stored yet id={}: {}", id, stored.error().text);
+    return false;
+  }
+  const auto bytes = static_cast<int64_t>(document.text.size());
+  make_room(response.owner, bytes - response.room->bytes(), bytes);
+  (void)drop_job(id);  // in vain: the next server finds the answer
+  bool taken = false;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = waiting_.find(id);
+    taken = found == waiting_.end();
+    if (!taken && found->second.number == waits.number) waiting_.erase(found);
+  }
+  if (taken) (void)documents_->take(id);
+  return true;
+}
+
+Result<std::optional<StoredResponse>> ResponseStore::find(const std::string& id) {
+  if (is_job(id)) return std::optional<StoredResponse>();
+  if (const std::optional<Waiting> waits = waiting(id)) return std::optional(*waits->response);
+  auto document = documents_->find(id);
+  if (!document.ok()) {
+    spdlog::error("response not read id={}: {}", id, document.error().text);
+    return document.error();
+  }
+  if (!*document) return std::optional<StoredResponse>();
+  FULMAR_ASSIGN(StoredResponse response, response_of(std::move(**document)));
+  return std::optional(std::move(response));
+}
+
+Result<std::optional<StoredResponse>> ResponseStore::take(const std::string& id) {
+  if (is_job(id)) return std::optional<StoredResponse>();
+  std::optional<StoredResponse> taken;
+  std::shared_ptr<std::vector<Tried>> told;
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto found = waiting_.find(id); found != waiting_.end()) {
+      const StoredResponse& response = *found->second.response;
+      taken =
+          StoredResponse{.id = response.id, .model = response.model, .json = {}, .created = response.created};
+      taken->owner = response.owner;
+      told = found->second.told;
+      waiting_.erase(found);
+    }
+  }
+  if (told) tell(*told, false);
+  auto document = documents_->take(id);  // also one that is just being written
+  if (!document.ok()) {
+    spdlog::error("response not removed id={}: {}", id, document.error().text);
+    return document.error();
+  }
+  if (taken || !*document) return taken;
+  return std::optional<StoredResponse>(response_facts(std::move(**document)));
+}
+
+std::vector<StoredResponse> ResponseStore::take_expired() {
+  auto old = documents_->take_older(documents_->now() - kSeconds);
+  if (!old.ok()) spdlog::error("old responses not removed: {}", old.error().text);
+  if (old.ok()) note_gone(std::move(*old));
+  std::lock_guard lock(mutex_);
+  return std::exchange(gone_, {});
+}
+
+void ResponseStore::settle() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return next_to_write(false) == waiting_.end(); });
+}
+
+// ---- jobs
+
+std::optional<ApiError> ResponseStore::put_job(const ResponseJob& job) {
+  Document document = document_of(job);
+  document.created = documents_->now();
+  PromisedRoomPtr room;  // until it is stored
+  {
+    const auto bytes = static_cast<int64_t>(document.text.size());
+    std::lock_guard lock(promising_);
+    if (auto refused = refuse_more(held_by(job.owner), held_by_others(job.owner), bytes, bounds_.stored,
+                                   "Your responses that have not ended")) {
+      return refused;
+    }
+    room = promise_again(job.owner, bytes);
+  }
+  const Status stored = documents_->put(document);
+  if (stored.ok()) {
+    room.reset();
+    make_room(job.owner, 0, 0);
+    return std::nullopt;
+  }
+  spdlog::error("response in the background not stored id={}: {}", job.id, stored.error().text);
+  return ApiError{503,
+                  "The response cannot be stored, so that a stop would lose it; the server's log says why",
+                  {},
+                  "store_failed",
+                  {}};
+}
+
+Status ResponseStore::end_job(const StoredResponse& answer) {
+  Document document = document_of(answer);
+  document.created = documents_->now();
+  FULMAR_TRY(documents_->put(document));
+  (void)drop_job(answer.id);  // in vain: whoever takes it up finds the answer
+  const auto bytes = static_cast<int64_t>(document.text.size());
+  make_room(answer.owner, bytes, bytes);
+  return {};
+}
+
+Status ResponseStore::drop_job(const std::string& id) {
+  const auto gone = documents_->take(job_document_id(id));
+  if (gone.ok()) return {};
+  spdlog::error("response in the background not removed id={}: {}", id, gone.error().text);
+  return gone.error();
+}
+
+bool ResponseStore::count_attempt(const std::string& id, int64_t attempts) {
+  auto noting = std::make_shared<std::packaged_task<bool()>>([&] { return mark(id, attempts); });
+  auto noted = noting->get_future();
+  return marks_.post([noting] { (*noting)(); }) && noted.get();
+}
+
+bool ResponseStore::mark(const std::string& id, int64_t attempts) {
+  const Status noted = documents_->set_mark(job_document_id(id), attempts);
+  if (!noted.ok()) spdlog::error("attempt not noted id={}: {}", id, noted.error().text);
+  return noted.ok();
+}
+
+void ResponseStore::note_attempts(const std::string& id, int64_t attempts) {
+  marks_.post([this, id, attempts] { mark(id, attempts); });
+}
+
+Result<std::vector<ResponseJob>> ResponseStore::jobs() {
+  std::vector<ResponseJob> jobs;
+  FULMAR_ASSIGN(std::vector<Document> documents, documents_->lasting());
+  for (Document& document : documents) {
+    if (is_job(document.id)) jobs.push_back(job_facts(std::move(document)));
+  }
+  return jobs;
+}
+
+Result<std::optional<ResponseJob>> ResponseStore::find_job(const std::string& id) {
+  const auto document = documents_->find(job_document_id(id));
+  if (!document.ok()) {
+    spdlog::error("response in the background not read id={}: {}", id, document.error().text);
+    return document.error();
+  }
+  return *document ? job_of(**document) : std::nullopt;
+}
+
+}  // namespace fulmar
