@@ -145,7 +145,8 @@ bool may_come_back(const Fleet& fleet, std::string_view model) {
   const bool named = !model.empty() && std::any_of(fleet.begin(), fleet.end(), names_it);
   return std::any_of(fleet.begin(), fleet.end(), [&](const WorkerPtr& worker) {
     const bool away = !worker->answers() && worker->phase != WorkerPhase::exited;
-    return away && !shares_sessions(worker->spec) && (!named || worker->models.empty() || names_it(worker));
+    return away && worker->may_have_sessions && !shares_sessions(worker->spec) &&
+           (!named || worker->models.empty() || names_it(worker));
   });
 }
 

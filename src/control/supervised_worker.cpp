@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "base/exit_codes.h"
@@ -61,6 +63,8 @@ SupervisedWorker::SupervisedWorker(const SupervisorOptions& options, EventLog& e
 Status SupervisedWorker::start(Clock::time_point now) {
   view_.token = random_hex();
   view_.proven = impostor_reported_ = false;
+  std::error_code unknown;
+  if (std::filesystem::exists(session_db_, unknown) || unknown) view_.may_have_sessions = true;
   auto started = WorkerProcess::start(program_of(options_, view_.spec, session_db_, view_.token), view_.log);
   view_.next_start_at.reset();
   if (!started.ok()) {
@@ -267,6 +271,7 @@ void SupervisedWorker::report_end() {
 
 void SupervisedWorker::set_phase(WorkerPhase phase) {
   view_.phase = phase;
+  if (phase == WorkerPhase::ready) view_.may_have_sessions = true;
   changed_ = true;
 }
 

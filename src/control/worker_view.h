@@ -41,11 +41,12 @@ struct WorkerView {
   std::string id;  // "wkr-" and ten hexadecimal digits
   WorkerSpec spec;
   WorkerPhase phase = WorkerPhase::starting;
-  pid_t pid = -1;         // of the present or the last run
-  bool proven = false;    // in this run: what answers on its port is the process that we started
-  std::string token;      // of this run, by which the two know each other; shown to nobody
-  double created_at = 0;  // seconds since 1970
-  double started_at = 0;  // the present or the last run
+  pid_t pid = -1;                  // of the present or the last run
+  bool may_have_sessions = false;  // its file of sessions was there when it began, or it has been ready since
+  bool proven = false;             // in this run: what answers on its port is the process that we started
+  std::string token;               // of this run, by which the two know each other; shown to nobody
+  double created_at = 0;           // seconds since 1970
+  double started_at = 0;           // the present or the last run
   std::optional<double> exited_at;
   std::optional<ChildExit> exit;         // of the last run; nothing while it runs
   std::optional<ChildExit> crash;        // the last end that nobody asked for; stays over restarts

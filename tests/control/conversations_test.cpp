@@ -109,12 +109,17 @@ TEST_F(Stays, ASessionIsNotBegunAnewWhereItsWorkerIsFull) {
   EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x","session_id":"t"})").status, 200);
 }
 
-// It may have been begun there before.
+// It may have been begun there before, where the worker has a file of sessions.
 TEST_F(Stays, ASessionIsNotBegunAnewWhileAWorkerStarts) {
+  options_.supervisor.state_dir = folder_.string();
   begin();
   start_ready("a.pth");
-  const std::string starting = start("b.impostor.pth");  // never gets ready
   const std::string turn = R"({"prompt":"x","session_id":"s"})";
+  start("c.impostor.pth");  // never gets ready
+  EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x","session_id":"new"})").status, 200)
+      << "a new worker has no sessions";
+  std::ofstream(folder_ / "sessions-b.impostor.db") << "x";
+  const std::string starting = start("b.impostor.pth");
   const HttpResponse refused = ask("POST", "/v1/completions", turn);
   EXPECT_EQ(refused.status, 503);
   EXPECT_THAT(refused.body, HasSubstr("worker_away"));

@@ -20,6 +20,7 @@ WorkerPtr worker(const char* id, const char* model, int64_t waiting, WorkerPhase
   view->id = id;
   view->phase = phase;
   view->models = {model};
+  view->may_have_sessions = true;
   view->queue.waiting = waiting;
   view->in_flight = std::make_shared<std::atomic<int64_t>>(0);
   return view;
@@ -134,6 +135,9 @@ TEST(Placement, ASessionMayComeBackWithAWorkerThatDoesNotAnswer) {
       unknown->spec.extra_arguments = words;
       EXPECT_FALSE(may_come_back({ready, unknown}, "m")) << "the others have it, too";
     }
+    auto fresh = std::make_shared<WorkerView>(*fleet[1]);
+    fresh->may_have_sessions = false;
+    EXPECT_FALSE(may_come_back({ready, fresh}, ""));
   }
   for (const WorkerPhase phase : {WorkerPhase::draining, WorkerPhase::exited}) {
     EXPECT_FALSE(may_come_back({ready, worker("b", "m", 0, phase)}, ""));
