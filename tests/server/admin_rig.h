@@ -58,7 +58,7 @@ class NamesOnly : public ModelAdmin {
   Result<StateFile> keep_state_file(const Owner& owner, const std::string& filename,
                                     std::string_view bytes) override {
     if (bytes == "bad") return Error{ErrorKind::invalid, "bad state"};
-    drop_state_file(owner, served_id(filename));
+    (void)drop_state_file(owner, served_id(filename));
     files_.push_back({.id = served_id(filename),
                       .owner = owner.name,
                       .filename = filename,
@@ -71,7 +71,8 @@ class NamesOnly : public ModelAdmin {
     rig_.models.add_state(rig_.model->id, {.name = files_.back().id, .owner = owner.name});
     return files_.back();
   }
-  bool drop_state_file(const Owner& owner, const std::string& id) override {
+  Result<bool> drop_state_file(const Owner& owner, const std::string& id) override {
+    if (disk_fails) return Error{ErrorKind::io, "it cannot be removed"};
     rig_.models.remove_state(owner.name, id);
     return std::erase_if(
                files_, [&](const StateFile& file) { return file.id == id && file.owner == owner.name; }) > 0;
@@ -113,6 +114,7 @@ class NamesOnly : public ModelAdmin {
   }
   int loads = 0;
   std::vector<std::string> forgotten;
+  bool disk_fails = false;  // nothing can be removed
   Status load_end;
   Status check_pull(const std::string& name) const override {
     if (name == "owner/tiny") return {};

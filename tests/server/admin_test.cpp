@@ -223,6 +223,18 @@ TEST(StateFiles, SentListedAndDeleted) {
       R"({"object":"rwkv.state","state_id":"p","deleted":false,"error":"The state 'p' does not exist"})");
 }
 
+TEST(StateFiles, AreNotSaidToBeDeletedWhileTheyCannotBe) {
+  AdminRig rig;
+  rig.post("/v1/state/upload", form(R"(name="file"; filename="p.st")", "\r\n--X"), form_header());
+  rig.admin.disk_fails = true;
+  for (const char* id : {"p", "p.st"}) {
+    const Reply refused = rig.post("/v1/state/delete", fmt::format(R"({{"state_id":"{}"}})", id));
+    EXPECT_EQ(refused.status, 503);
+    EXPECT_NE(refused.body.find("The store of states fails"), std::string::npos) << refused.body;
+  }
+  EXPECT_NE(rig.get("/v1/state/list").body.find(R"("state_id":"p")"), std::string::npos);
+}
+
 TEST(StateFiles, AreNamedByTheirFileInTheUrlOrInAHeader) {
   AdminRig rig;
   const std::string upload = form(R"(name="file"; filename="p.st")", "x");

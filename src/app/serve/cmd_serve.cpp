@@ -389,6 +389,7 @@ Result<bool> start(ServeFlags& flags, const sigset_t& ending, Serving& serving) 
   flags.admin.most_pull_bytes = static_cast<int64_t>(flags.download_gib * (1 << 30));
   serving.admin = std::make_unique<LocalAdmin>(serving.models, *serving.sessions, flags.model,
                                                flags_of_others(flags.engine), flags.admin);
+  FULMAR_TRY(serving.admin->states_listed());
   FULMAR_ASSIGN(const ServerOptions options, server_options(flags));
   FULMAR_ASSIGN(serving.server, Server::start(options, serving.models, serving.admin.get()));
   std::optional<Footing> footing = Footing();

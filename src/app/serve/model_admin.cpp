@@ -218,15 +218,20 @@ Status LocalAdmin::open(const fs::path& path, const ModelLoad& load, bool behind
   auto served = std::move(*opened);
   const std::string id = served->model()->id;
   const std::vector<TunedState> facts = models_.states(server_itself(), id);
+  const ServedEngine* const newest = served.get();
+  const Loaded none;
   const auto old = std::find_if(loaded_.begin(), loaded_.end(),
                                 [&](const Loaded& one) { return one.served->model()->id == id; });
-  Loaded before;
-  if (old != loaded_.end()) {
-    before = std::move(*old);
-    loaded_.erase(old);
+  add_loaded(std::move(served), behind, old == loaded_.end() ? none : *old, facts);
+  // Only now: what fails before leaves the old one.
+  const auto replaced = std::find_if(loaded_.begin(), loaded_.end(), [&](const Loaded& one) {
+    return one.served->model()->id == id && one.served.get() != newest;
+  });
+  if (replaced != loaded_.end()) {
+    std::shared_ptr<ServedEngine> last = std::move(replaced->served);
+    loaded_.erase(replaced);
+    retire(std::move(last));
   }
-  add_loaded(std::move(served), behind, before, facts);
-  if (before.served) retire(std::move(before.served));
   spdlog::info("model loaded id='{}' file={}", id, path.string());
   return {};
 }
@@ -349,8 +354,9 @@ void LocalAdmin::take_back(Loaded& loaded, const std::string& name, std::optiona
   loaded.served->model()->engine->remove_state(name);
 }
 
-bool LocalAdmin::drop_state_file(const Owner& owner, const std::string& id) {
-  if (!files_.drop(owner.name, id)) return false;
+Result<bool> LocalAdmin::drop_state_file(const Owner& owner, const std::string& id) {
+  FULMAR_ASSIGN(const bool gone, files_.drop(owner.name, id));
+  if (!gone) return false;
   models_.remove_state(owner.name, id);
   const std::string name = session_text(owner.name, id);
   for (Loaded& loaded : loaded_) {

@@ -47,6 +47,9 @@ class LocalAdmin : public ModelAdmin {
   // Serves a model that was opened elsewhere. Before jobs are posted, or within one.
   void adopt(std::shared_ptr<ServedEngine> served);
 
+  // Why states that clients have sent could not be listed.
+  const Status& states_listed() const { return files_.listed(); }
+
   bool post(std::function<void()> job) override;
   Status check_load(const ModelLoad& load) override;
   Status load_model(const ModelLoad& load) override;
@@ -56,7 +59,7 @@ class LocalAdmin : public ModelAdmin {
   void remove_states() override;
   Result<StateFile> keep_state_file(const Owner& owner, const std::string& filename,
                                     std::string_view bytes) override;
-  bool drop_state_file(const Owner& owner, const std::string& id) override;
+  Result<bool> drop_state_file(const Owner& owner, const std::string& id) override;
   Status forget_session(const std::string& id) override { return sessions_.erase_of_all_models(id); }
   std::vector<StateFile> state_files(const Owner& owner) const override;
   Status load_available(const std::string& id) override;

@@ -78,19 +78,31 @@ StateFile describe_file(const fs::path& path, const std::string& filename) {
   return file;
 }
 
+// A folder that is not there is made for the first file.
+Status unlisted(const fs::path& folder, std::error_code error) {
+  if (!error || error == std::errc::no_such_file_or_directory) return {};
+  return Error{ErrorKind::io, fmt::format("the folder of states '{}' cannot be listed: {}", folder.string(),
+                                          error.message())};
+}
+
 }  // namespace
 
 StateFolder::StateFolder(fs::path folder) : folder_(std::move(folder)) {
-  scan(folder_, {});
+  if (!folder_.empty()) listed_ = scan_all();
+}
+
+Status StateFolder::scan_all() {
+  FULMAR_TRY(scan(folder_, {}));
   std::error_code error;
   for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(kOwnerMark) || !is_key_name(name.substr(1))) continue;
-    scan(entry->path(), name.substr(1));
+    FULMAR_TRY(scan(entry->path(), name.substr(1)));
   }
+  return unlisted(folder_, error);
 }
 
-void StateFolder::scan(const fs::path& folder, const std::string& owner) {
+Status StateFolder::scan(const fs::path& folder, const std::string& owner) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
@@ -99,6 +111,7 @@ void StateFolder::scan(const fs::path& folder, const std::string& owner) {
     file.owner = owner;
     insert(std::move(file));
   }
+  return unlisted(folder, error);
 }
 
 fs::path StateFolder::folder_of(const std::string& owner) const {
@@ -186,12 +199,15 @@ std::vector<StateFile>::iterator StateFolder::find(const std::string& owner, con
                       [&](const StateFile& file) { return file.id == id && file.owner == owner; });
 }
 
-bool StateFolder::drop(const std::string& owner, const std::string& id) {
+Result<bool> StateFolder::drop(const std::string& owner, const std::string& id) {
   std::lock_guard lock(mutex_);
   const auto found = find(owner, id);
   if (found == files_.end()) return false;
-  std::error_code ignored;
-  fs::remove(folder_of(owner) / found->filename, ignored);
+  std::error_code error;
+  fs::remove(folder_of(owner) / found->filename, error);
+  if (error) {
+    return Error{ErrorKind::io, fmt::format("'{}' cannot be removed: {}", found->filename, error.message())};
+  }
   files_.erase(found);
   return true;
 }

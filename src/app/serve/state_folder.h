@@ -22,6 +22,9 @@ class StateFolder {
   StateFolder(const StateFolder&) = delete;
   StateFolder& operator=(const StateFolder&) = delete;
 
+  // Why what the folder holds could not be listed: there may be states then that nobody sees.
+  const Status& listed() const { return listed_; }
+
   struct Kept {
     StateFile file;
     TimeState state;
@@ -57,7 +60,8 @@ class StateFolder {
                            const ModelConfig& config);
   // Puts it in place of the owner's file of that id, which stays where that fails.
   Status keep(Incoming& incoming);
-  bool drop(const std::string& owner, const std::string& id);
+  // Returns whether there was one of that id. An Error where its file stays: it is listed still.
+  Result<bool> drop(const std::string& owner, const std::string& id);
   // Those that fit the model.
   std::vector<Kept> fitting(const ModelConfig& config) const;
   // From any thread, by id and owner.
@@ -65,7 +69,8 @@ class StateFolder {
 
  private:
   Status make_temporary();
-  void scan(const std::filesystem::path& folder, const std::string& owner);
+  Status scan(const std::filesystem::path& folder, const std::string& owner);
+  Status scan_all();
   std::filesystem::path folder_of(const std::string& owner) const;
   size_t count(const std::string& owner, const std::string& but) const;
   void insert(StateFile file);
@@ -73,6 +78,7 @@ class StateFolder {
 
   std::filesystem::path folder_;
   bool temporary_ = false;
+  Status listed_;
   mutable std::mutex mutex_;
   std::vector<StateFile> files_;  // by id and owner
 };

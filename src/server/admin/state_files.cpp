@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/log.h"
 #include "net/json_writer.h"
 #include "net/multipart.h"
 #include "server/admin/admin_job.h"
@@ -87,11 +88,16 @@ void delete_state_file(std::shared_ptr<Call> call) {
   if (fields.failed()) return call->fail(fields.fault());
   run_admin_job(call, [call, id](ModelAdmin& admin) {
     const Owner& owner = call->owner();
-    const bool gone = admin.drop_state_file(owner, id) || admin.drop_state_file(owner, served_id(id));
+    Result<bool> gone = admin.drop_state_file(owner, id);
+    if (gone.ok() && !*gone) gone = admin.drop_state_file(owner, served_id(id));
+    if (!gone.ok()) {
+      spdlog::error("state '{}' not deleted: {}", id, gone.error().text);
+      return call->fail(store_failed("states"));
+    }
     JsonWriter json;
-    json.begin_object().member("object", "rwkv.state").member("state_id", id).member("deleted", gone);
-    if (!gone) json.member("error", fmt::format("The state '{}' does not exist", id));
-    call->respond_json(json.end_object().take(), gone ? 200 : 404);
+    json.begin_object().member("object", "rwkv.state").member("state_id", id).member("deleted", *gone);
+    if (!*gone) json.member("error", fmt::format("The state '{}' does not exist", id));
+    call->respond_json(json.end_object().take(), *gone ? 200 : 404);
   });
 }
 

@@ -99,8 +99,8 @@ class ModelAdmin {
   // names and for files that do not fit the model.
   virtual Result<StateFile> keep_state_file(const Owner& owner, const std::string& filename,
                                             std::string_view bytes) = 0;
-  // The owner's own.
-  virtual bool drop_state_file(const Owner& owner, const std::string& id) = 0;
+  // The owner's own; whether there was one. An Error where its file cannot be removed: nothing is changed.
+  virtual Result<bool> drop_state_file(const Owner& owner, const std::string& id) = 0;
 
   // Puts this model in the place of those that are loaded; their running requests finish.
   virtual Status load_available(const std::string& id) = 0;

@@ -81,6 +81,26 @@ TEST_F(StateFolders, TheOldFileStaysWhereTheNewOneCannotTakeItsPlace) {
   EXPECT_EQ(files().at("aside"), content_);
 }
 
+TEST_F(StateFolders, AFileThatCannotBeRemovedIsListedStill) {
+  StateFolder folder(folder_);
+  auto first = folder.take_in("", "one.pth", content_, config_);
+  ASSERT_TRUE(first.ok() && folder.keep(*first).ok());
+  fs::rename(folder_ / "one.pth", folder_ / "aside");
+  fs::create_directories(folder_ / "one.pth" / "in the way");
+  EXPECT_FALSE(folder.drop("", "one").ok());
+  EXPECT_EQ(folder.list().size(), 1u);
+}
+
+TEST_F(StateFolders, AFolderThatCannotBeListedIsNotTakenForAnEmptyOne) {
+  EXPECT_TRUE(StateFolder(folder_).listed().ok());
+  EXPECT_TRUE(StateFolder(folder_ / "to be made").listed().ok());
+  EXPECT_TRUE(StateFolder(fs::path()).listed().ok());
+  std::ofstream(folder_ / "file") << "no folder";
+  EXPECT_FALSE(StateFolder(folder_ / "file").listed().ok());
+  fs::rename(folder_ / "file", folder_ / "@alice");
+  EXPECT_FALSE(StateFolder(folder_).listed().ok()) << "nor that of a key";
+}
+
 TEST_F(StateFolders, AnEqualIdIsReplacedByOneListedOnce) {
   StateFolder folder(folder_);
   for (int i = 0; i < 2; ++i) {
@@ -89,7 +109,8 @@ TEST_F(StateFolders, AnEqualIdIsReplacedByOneListedOnce) {
     EXPECT_EQ(folder.list().size(), 1u);
     EXPECT_EQ(files().size(), 1u);
   }
-  EXPECT_TRUE(folder.drop("", "one"));
+  EXPECT_TRUE(*folder.drop("", "one"));
+  EXPECT_FALSE(*folder.drop("", "one"));
   EXPECT_TRUE(files().empty());
 }
 
