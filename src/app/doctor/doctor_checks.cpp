@@ -88,11 +88,9 @@ std::vector<Finding> gpus(const MachineFacts& facts) {
   for (const GpuFact& one : facts.gpus) found.push_back(gpu(one, facts));
   if (!facts.gpus.empty()) {
     const std::string name(words.library);
-    found.push_back(
-        facts.gemm_library
-            ? Finding{Health::fine, name, "found", ""}
-            : Finding{Health::bad, name, "not found",
-                      fmt::format("install {}, or run with --plain-products, which is slow", words.package)});
+    found.push_back(facts.gemm_library ? Finding{Health::fine, name, "found", ""}
+                                       : Finding{Health::note, name, "not found: large products are slow",
+                                                 fmt::format("install {}", words.package)});
   }
   // Nothing is missing without it: it is for comparisons.
   if (facts.gpus.size() > 1) {

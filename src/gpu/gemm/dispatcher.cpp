@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "gpu/gemm/fp8.h"
 #include "gpu/gemm/pair.h"
 #include "gpu/gemm/skinny_launch.h"
@@ -73,7 +74,12 @@ Status GemmDispatcher::open_queues(const DeviceFacts& facts, const Options& opti
     FULMAR_GPU_TRY(cudaEventCreateWithFlags(&join_[i], cudaEventDisableTiming));
     side_[i].index = 1 + i;
   }
-  FULMAR_ASSIGN(resources_.library, VendorGemm::open(facts, {options.plain, options.choices}));
+  auto library = VendorGemm::open(facts, {options.plain, options.choices});
+  if (!library.ok() && library.error().kind == ErrorKind::unsupported) {
+    spdlog::warn("{}; large products are computed without it, which is slow", library.error().text);
+    library = VendorGemm::open(facts, {.plain = true});
+  }
+  FULMAR_ASSIGN(resources_.library, std::move(library));
   if constexpr (kHopperCode) {
     if (resources_.device.wgmma) resources_.room = wgmma_room(facts.multiprocessors);
   }

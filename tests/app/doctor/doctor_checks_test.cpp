@@ -93,7 +93,7 @@ TEST(Doctor, TellsWhyThereIsNoGpu) {
   expect_only(facts, "bad   gpu", "7.5");
   facts = with_gpu();
   facts.gemm_library = false;
-  expect_only(facts, "bad   cublaslt", "--plain-products");
+  expect_only(facts, "note  cublaslt", "libcublas");
 }
 
 TEST(Doctor, SpeaksOfAmdsDriverAndLibrariesInABuildForItsCards) {
@@ -101,7 +101,7 @@ TEST(Doctor, SpeaksOfAmdsDriverAndLibrariesInABuildForItsCards) {
   facts.amd = true;
   EXPECT_EQ(troubles(facts), "");
   facts.gemm_library = false;
-  expect_only(facts, "bad   hipblaslt", "rocblas");
+  expect_only(facts, "note  hipblaslt", "rocblas");
   facts.gpus.clear();
   expect_only(facts, "note  gpu", "HIP_VISIBLE_DEVICES");
   facts.driver.clear();

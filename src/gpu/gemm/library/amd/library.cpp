@@ -27,7 +27,7 @@ struct VendorGemm::Library {
     auto quick = open_hipblaslt(kHipblasltFiles), every = open_rocblas(kRocblasFiles);
     if (!quick.ok() && !every.ok()) {
       return Error{ErrorKind::unsupported,
-                   "the GPU needs a GEMM library: " + quick.error().text + "; " + every.error().text};
+                   "no GEMM library was found: " + quick.error().text + "; " + every.error().text};
     }
     if (quick.ok()) {
       in_order.push_back(std::move(quick).value());

@@ -66,7 +66,7 @@ struct Functions {
       tried += (tried.empty() ? "" : ", ") + name;
     }
     if (file == nullptr) {
-      return Error{ErrorKind::unsupported, "the GPU needs cuBLASLt, which was not found as " + tried};
+      return Error{ErrorKind::unsupported, "cuBLASLt was not found as " + tried};
     }
 #define FULMAR_LOAD(function)                                              \
   function = reinterpret_cast<decltype(function)>(dlsym(file, #function)); \
