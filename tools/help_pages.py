@@ -23,7 +23,7 @@ class Command:
     footer: str = ""
 
 
-SECTIONS = {"Positionals:": "positionals", "Options:": "options", "Subcommands:": "children"}
+SECTIONS = {"Positionals:": "positionals", "Subcommands:": "children"}  # others are groups of options
 
 
 def entries(lines):
@@ -44,11 +44,11 @@ def read_command(program, words):
     command = Command(words, summary=lines[0])
     section, body, sections = None, [], {}
     for line in lines[1:]:
-        if line in SECTIONS:
-            section = SECTIONS[line]
-            sections[section] = body = []
+        if re.match(r"[A-Z].*:$", line) and section != "footer" and line != "Examples:":
+            section = SECTIONS.get(line, "options")
+            body = sections.setdefault(section, [])
         elif section and line and not line.startswith(" "):
-            section, body = None, sections.setdefault("footer", [])
+            section, body = "footer", sections.setdefault("footer", [])
             body.append(line)
         elif not line.startswith("Usage:"):
             body.append(line)

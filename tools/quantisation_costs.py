@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What each kind of weights costs: quantisation_costs.py PROGRAM [--cases N] NAME=MODEL:TASK[:VOCABULARY] ...
 
-Prints a table in Markdown: for every kind and model one `fulmar eval --quantize KIND --quantize-keep-head --against
+Prints a table in Markdown: for every kind and model one `fulmar eval --quantize KIND+stored_head --against
 MODEL`. A TASK that ends in .jsonl is a suite, of which N cases are taken at random (default 200): error of the logits
 directly behind the prompts and cases answered right. `digits` is the suite of the model that reverses digit strings, two
 of each length from 1 to 60. Any other TASK is a text: error behind every token and bits of a byte.
@@ -51,7 +51,7 @@ def measure(program, kind, model, task, vocabulary):
     suite = str(task).endswith(".jsonl")
     command = [program, "--log", "error", "eval", "--device", "cpu", "--threads", "1", "-q", "-m", model,
                "--suite" if suite else "--text", task]
-    command += ["--quantize", kind, "--quantize-keep-head", "--against", model] if kind else []
+    command += ["--quantize", kind + "+stored_head", "--against", model] if kind else []
     command += ["--vocab", vocabulary] if vocabulary else []
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -8,6 +8,7 @@
 
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
+#include "app/core/replaced.h"
 #include "app/core/version_text.h"
 #include "app/words/settings_file.h"
 #include "app/words/spellings.h"
@@ -128,6 +129,7 @@ int main(int argc, char** argv) {
   }
   set_up_log(log_level);
   for (const std::string& note : line->today.notes) spdlog::warn("{}", note);
+  for (const std::string& note : notes_of_replaced(app)) spdlog::warn("{}", note);
   try {
     return chosen();
   } catch (const DeviceFailure& failure) {

@@ -4,7 +4,7 @@
 //     - name: chat                # required, unique
 //       model_path: rwkv7.pth     # and every other field of a start request
 //       restart: always           # default here: on-failure
-//       args: ["--l1-capacity", "32"]   # further arguments of `fulmar serve`
+//       args: ["--cache-device", "2048"]   # further arguments of `fulmar serve`
 #pragma once
 
 #include <string>

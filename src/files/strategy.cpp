@@ -51,17 +51,21 @@ Result<Strategy> strategy_named(std::string_view name) {
   constexpr std::string_view kTime = "attn_", kChannel = "_ffn_";
   Strategy strategy{.name = std::string(name), .time_mix = {}, .channel_mix = {}};
   if (name.empty()) return strategy;
+  const auto unknown = [said = name] {
+    return Error{ErrorKind::unsupported, fmt::format("'{}' names no way to store weights; wanted one of {}",
+                                                     said.substr(0, 64), strategy_names())};
+  };
+  strategy.stored_head = name.ends_with(kStoredHead);
+  if (strategy.stored_head) name.remove_suffix(kStoredHead.size());
   const size_t middle = name.starts_with(kTime) ? name.find(kChannel) : std::string_view::npos;
   const bool mixed = middle != std::string_view::npos;
   const auto first = part_named(mixed ? name.substr(kTime.size(), middle - kTime.size()) : name);
   const auto second = mixed ? part_named(name.substr(middle + kChannel.size())) : first;
-  if (!first || !second) {
-    return Error{ErrorKind::unsupported, fmt::format("'{}' names no way to store weights; wanted one of {}",
-                                                     name.substr(0, 64), strategy_names())};
-  }
+  if (!first || !second) return unknown();
   strategy.time_mix = first->quantisation;
   strategy.channel_mix = second->quantisation;
   strategy.exact = first->exact && second->exact;
+  if (strategy.stored_head && !strategy.quantises()) return unknown();
   return strategy;
 }
 
@@ -71,20 +75,21 @@ std::string strategy_names() {
   for (const std::string_view name : kStored) add(name);
   for (const Quantisation& quantisation : all_quantisations()) add(quantisation.name);
   for (const Elsewhere& elsewhere : kElsewhere) add(elsewhere.name);
-  return names + "attn_KIND_ffn_KIND of any two";
+  return names + fmt::format("attn_KIND_ffn_KIND of any two; with {} the head stays as it is", kStoredHead);
 }
 
 std::string describe(const Strategy& strategy) {
   if (!strategy.quantises()) return "as stored";
   const std::string time = part_text(strategy.time_mix), channel = part_text(strategy.channel_mix);
-  return fmt::format("{}{}", time == channel ? time : fmt::format("attention {}, ffn {}", time, channel),
-                     strategy.exact ? "" : fmt::format(", the nearest to {}", strategy.name));
+  return fmt::format("{}{}{}", time == channel ? time : fmt::format("attention {}, ffn {}", time, channel),
+                     strategy.exact ? "" : fmt::format(", the nearest to {}", strategy.name),
+                     strategy.stored_head ? ", the head as stored" : "");
 }
 
 QuantiseOptions options_of(const Strategy& strategy, bool keep_head) {
   QuantiseOptions options{
       .time_mix = strategy.time_mix, .channel_mix = strategy.channel_mix, .head = {}, .progress = {}};
-  if (strategy.quantises() && !keep_head) options.head = head_quantisation();
+  if (strategy.quantises() && !keep_head && !strategy.stored_head) options.head = head_quantisation();
   return options;
 }
 

@@ -48,7 +48,8 @@ TEST(Strategy, NamesOfOtherServersMeanTheNearest) {
 
 TEST(Strategy, UnknownNamesAreRefusedWithThoseThatThereAre) {
   for (const char* name : {"nonsense", "INT8", "attn_", "attn_int8", "attn_int8_ffn_", "attn__ffn_int4",
-                           "attn_int8_ffn_attn_int8_ffn_int4", "q4_k ", "fp16 "}) {
+                           "attn_int8_ffn_attn_int8_ffn_int4", "q4_k ", "fp16 ", "fp16+stored_head",
+                           "+stored_head", "q4_k+stored_head+stored_head"}) {
     const auto strategy = strategy_named(name);
     ASSERT_FALSE(strategy.ok()) << name;
     EXPECT_EQ(strategy.error().kind, ErrorKind::unsupported);
@@ -63,6 +64,7 @@ TEST(Strategy, WordsSayWhatIsNearAndWhatIsTheSame) {
   const auto words = [](const char* name) { return describe(*strategy_named(name)); };
   EXPECT_EQ(words("fp16"), "as stored");
   EXPECT_EQ(words("q4_k"), "q4_k (4.5 bits a weight)");
+  EXPECT_EQ(words("q4_k+stored_head"), "q4_k (4.5 bits a weight), the head as stored");
   EXPECT_EQ(words("fp6"), "q6_k (6.6 bits a weight), the nearest to fp6");
   EXPECT_EQ(
       words("attn_int8_ffn_fp5"),
@@ -82,6 +84,9 @@ TEST(Strategy, MixesGetTheirOwnQuantisationAndTheHeadUnlessItIsKept) {
   EXPECT_EQ(kind(options, "emb.weight"), "-");
   EXPECT_EQ(kind(options, "blocks.0.att.w1"), "-");
   EXPECT_EQ(kind(options_of(*strategy_named("q4_k"), true), "head.weight"), "-");
+  const QuantiseOptions stored = options_of(*strategy_named("attn_int8_ffn_int4+stored_head"));
+  EXPECT_EQ(kind(stored, "head.weight"), "-");
+  EXPECT_EQ(kind(stored, "blocks.11.ffn.key.weight"), "int4");
   EXPECT_EQ(kind(options_of(*strategy_named("fp16")), "head.weight"), "-");
 }
 

@@ -110,7 +110,7 @@ TEST(Auth, The401OfTranslateNamesItsWaysIn) {
   const ServerRig rig(with_password());
   const std::string body = rig.post("/translate/v1/batch-translate", R"({"target_lang":"en"})").body;
   EXPECT_NE(body.find("?key="), std::string::npos) << body;
-  EXPECT_NE(body.find("--open-translate"), std::string::npos) << body;
+  EXPECT_NE(body.find("--open translate"), std::string::npos) << body;
 }
 
 TEST(Auth, PagesOfOtherSitesDoNotAdministerAnOpenServer) {

@@ -6,10 +6,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-from soak_server import Server
+from soak_server import Server, kept_sessions
 
-FLAGS = ["--slots", "24", "--prefix-host-mib", "16", "--max-queue", "400", "--l1-capacity", "8", "--l2-capacity", "16",
-         "--state-flush-seconds", "1"]
+FLAGS = ["--slots", "24", "--max-queue", "400", *kept_sessions(8, 16), "--state-flush-seconds", "1"]
 
 
 class NotStarted(Exception):

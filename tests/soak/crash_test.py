@@ -17,7 +17,7 @@ import threading
 import time
 from pathlib import Path
 
-from soak_server import Connection, Server
+from soak_server import Connection, Server, kept_sessions
 from soak_talk import Talk, likely_answer, prompt_of
 
 TURNS = 16  # then a session is deleted and begins anew
@@ -41,7 +41,7 @@ class Crash:
     def __init__(self, flags, folder):
         self.flags = flags
         self.server = Server(flags.program, flags.model, folder, "--state-flush-seconds", str(flags.flush),
-                             "--l1-capacity", str(flags.device), "--l2-capacity", str(flags.host), "--slots", "16")
+                             *kept_sessions(flags.device, flags.host), "--slots", "16")
         self.talks = [Succession(i) for i in range(flags.sessions)]
         self.count = collections.Counter()
         self.problems, self.lock, self.oldest_gone = [], threading.Lock(), 0.0

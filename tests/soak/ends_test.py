@@ -26,7 +26,7 @@ import threading
 import time
 from pathlib import Path
 
-from soak_server import Connection, Server
+from soak_server import Connection, Server, kept_sessions
 from soak_talk import Talk, prompt_of
 
 TURNS = 4  # of a conversation
@@ -80,8 +80,7 @@ class Ends:
         self.flags, self.folder = flags, Path(folder)
         self.database = self.folder / "sessions.db"
         self.server = EarlyServer(flags.program, flags.model, folder, "--state-db-path", str(self.database),
-                                  "--state-flush-seconds", str(flags.flush), "--l1-capacity", "3", "--l2-capacity",
-                                  "4")
+                                  "--state-flush-seconds", str(flags.flush), *kept_sessions(3, 4))
         self.begun = 0
         self.talks, self.over = [self.begin() for _ in range(TALKS)], []
         self.count, self.problems, self.lock = collections.Counter(), [], threading.Lock()

@@ -9,6 +9,15 @@ import urllib.request
 from pathlib import Path
 
 
+# What a state of the demo model takes: with its ring on a CPU that drafts, and in host memory.
+SLOT_MIB, STATE_MIB = 0.77, 0.39
+
+
+def kept_sessions(device, host):
+    """The flags of a server of the demo model that keeps so many sessions on the device and in host memory."""
+    return ["--cache-device", str(2 * device * SLOT_MIB), "--cache-host", str(2 * host * STATE_MIB)]
+
+
 class Server:
     def __init__(self, program, model, folder, *flags):
         self.command = [program, "serve", "--port", "0", "--device", "cpu", "--model", model, *flags]

@@ -245,7 +245,7 @@ def main():
     random.seed(flags.seed)
     model = str(Path(flags.model).resolve())
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(str(Path(flags.program).resolve()), model, folder, "--slots", "48", "--prefix-host-mib", "16",
+        server = Server(str(Path(flags.program).resolve()), model, folder, "--slots", "48", "--cache-host", "32",
                         "--max-queue", "4000", "--state-db-path", "sessions.db").start()
         soak = Soak(server)
         asyncio.run(soak.run(flags.streams, flags.warm_up))

@@ -40,9 +40,10 @@ Result<SyntheticSpec> synthetic_spec(const std::string& text, double zeros) {
   const auto strategy = strategy_named(text.substr(colon + 1));
   if (!strategy.ok()) return Error{ErrorKind::invalid, "--synthetic: " + strategy.error().text};
   spec->quantisation = strategy->time_mix;
-  if (name_of_kind(strategy->time_mix) == name_of_kind(strategy->channel_mix)) return *spec;
+  const bool one_kind = name_of_kind(strategy->time_mix) == name_of_kind(strategy->channel_mix);
+  if (one_kind && !strategy->stored_head) return *spec;
   return Error{ErrorKind::invalid,
-               fmt::format("--synthetic asks for type '{}'; wanted one for both mixes", strategy->name)};
+               fmt::format("--synthetic asks for type '{}'; wanted one for all matrices", strategy->name)};
 }
 
 int64_t suitable_rows(const DeviceTraits& traits, const BenchRows& rows) {
@@ -91,7 +92,7 @@ void add_subject_flags(CLI::App& app, BenchSubject& subject) {
   auto* synthetic = app.add_option(
       "--synthetic", subject.synthetic,
       "make a model in memory instead: NAME or NAME:TYPE, such as rwkv7-0.4b:bf16 or rwkv7-7.2b:q4_k");
-  for (const char* of_files : {"--model", "--quantize", "--quantize-keep-head", "--allow-nonfinite"}) {
+  for (const char* of_files : {"--model", "--quantize", "--allow-nonfinite"}) {
     synthetic->excludes(of_files);
   }
   app.add_option("--write", subject.write,

@@ -8,6 +8,7 @@
 
 #include "app/core/installed_models.h"
 #include "app/core/progress_bar.h"
+#include "app/core/replaced.h"
 #include "base/log.h"
 #include "files/checkpoint.h"
 #include "files/hub_facts.h"
@@ -63,6 +64,15 @@ Status log_plan(const Checkpoint& checkpoint, const ModelConfig& config, std::sp
   return {};
 }
 
+// Returns what a state with its ring takes on all devices together.
+Result<size_t> bytes_of_state(const Checkpoint& checkpoint, const ModelConfig& config,
+                              std::span<const Placed> stages, const LoadOptions& options) {
+  FULMAR_ASSIGN(const auto plans, plan_stages(checkpoint, config, stages, options));
+  size_t bytes = 0;
+  for (const StagePlan& plan : plans) bytes += plan.memory.per_slot;
+  return bytes;
+}
+
 // Does what --quantize says, and tells what became of the weights: kinds of matrices that were quantised, or
 // nothing where they stay as they are.
 Result<std::string> quantise_as(const ModelFlags& flags, const fs::path& path, const ModelConfig& config,
@@ -109,22 +119,24 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
 }
 
 void add_file_flags(CLI::App& app, ModelFlags& flags) {
-  app.add_option("-m,--model", flags.model,
-                 "model file (.pth, .safetensors, .st, .gguf, .rwkvq), folder with one model, or the name of "
-                 "an installed one; "
-                 "default: the bundled demo model");
-  app.add_option("--vocab", flags.vocab, "vocabulary file; default: chosen from the model");
+  app.add_option(
+      "-m,--model", flags.model,
+      "file (.pth, .safetensors, .st, .gguf, .rwkvq), folder or name of an installed model; default: the "
+      "demo model");
+  app.add_option("--vocab", flags.vocab, "vocabulary file; default: the one that suits the model");
   const CLI::Validator is_strategy(
       [](const std::string& name) {
         const auto strategy = strategy_named(name);
         return strategy.ok() ? std::string() : strategy.error().text;
       },
       "KIND");
-  app.add_option("--quantize", flags.quantize,
-                 fmt::format("quantise the large matrices while loading; `fulmar quantize` does it once: {}",
-                             strategy_names()))
+  app.add_option(
+         "--quantize", flags.quantize,
+         fmt::format("quantise while loading: q8_0, q6_k, q4_k, fp8 or another KIND; KIND{} leaves the head",
+                     kStoredHead))
       ->check(is_strategy);
-  app.add_flag("--quantize-keep-head", flags.keep_head, "with --quantize: the head stays as it is stored");
+  replaced(app.add_flag("--quantize-keep-head", flags.keep_head),
+           "is spelled --quantize KIND" + std::string(kStoredHead) + " now");
   app.add_flag("--allow-nonfinite", flags.allow_nonfinite, "load weights that contain NaN or infinity");
   app.add_flag("-q,--quiet", flags.quiet, "no progress bar");
 }
@@ -132,7 +144,7 @@ void add_file_flags(CLI::App& app, ModelFlags& flags) {
 void add_template_flag(CLI::App& app, std::string& choice) {
   std::vector<std::string> names{"auto"};
   for (const PromptTemplate& one : prompt_templates()) names.emplace_back(one.name);
-  app.add_option("--chat-template", choice, "how chats are written; auto: as the model's files or name say")
+  app.add_option("--chat-template", choice, "how chats are written; auto: as the model's files say")
       ->check(CLI::IsMember(names))
       ->capture_default_str();
 }
@@ -223,7 +235,12 @@ Result<LoadedModel> load_watched(const ModelFlags& flags) {
   FULMAR_ASSIGN(loaded.devices, open_devices(flags.devices));
   loaded.fixed_cuts = flags.devices.deterministic && !on_host(flags.devices);
   LoadOptions options = load_options(flags, *loaded.devices.front());
-  FULMAR_ASSIGN(const auto stages, place_on(loaded.devices, flags.devices, *checkpoint, options));
+  FULMAR_ASSIGN(auto stages, place_on(loaded.devices, flags.devices, *checkpoint, options));
+  if (flags.kept_mib > 0) {
+    FULMAR_ASSIGN(const size_t each, bytes_of_state(*checkpoint, config, stages, options));
+    options.slots += static_cast<int64_t>(flags.kept_mib * (1 << 20) / static_cast<double>(each));
+    FULMAR_ASSIGN(stages, place_on(loaded.devices, flags.devices, *checkpoint, options));
+  }
   // A server says so; a program that runs one prompt only when asked.
   FULMAR_TRY(log_plan(*checkpoint, config, stages, options));
   ProgressBar bar(show_bar(flags, loaded.path) ? loaded.path.filename().string() : std::string());

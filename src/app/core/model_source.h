@@ -28,12 +28,13 @@ struct ModelFlags {
   bool needs_vocab = true;  // false: a model whose vocabulary is not at hand is loaded without one
   DeviceFlags devices;
   std::string quantize;    // the name of a strategy (files/strategy.h); empty: weights as they are stored
-  bool keep_head = false;  // what is quantised: not the head
+  bool keep_head = false;  // as kStoredHead at the end of that name says, too
   int64_t max_rows = 0;    // rows of one step; 0: suits the device
   int64_t least_rows = 0;  // that it must have where it is to suit the device
   int64_t max_wanted =
-      64;             // rows of one step whose logits are wanted: at least the sequences that run at once
-  int64_t slots = 0;  // states that will be kept beside the model
+      64;               // rows of one step whose logits are wanted: at least the sequences that run at once
+  int64_t slots = 0;    // states that will be kept beside the model
+  double kept_mib = 0;  // memory for further ones
   std::string chat_template = "auto";  // or the name of one
   bool allow_nonfinite = false;
   bool quiet = false;  // no progress bar

@@ -65,7 +65,6 @@ DeviceOptions gpu_options(const DeviceFlags& flags) {
   options.half_state = flags.state_dtype == "fp16";
   options.activation = flags.activation == "bf16" ? DType::bf16 : DType::f16;
   options.float8_inputs = flags.activation == "fp8";
-  options.plain_products = flags.plain_products;
   options.deterministic = flags.deterministic;
   options.panels = flags.pretend != "sm80";
   options.matrix_units = flags.pretend != "simt";
@@ -175,18 +174,15 @@ bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
 }  // namespace
 
 void add_device_flags(CLI::App& app, DeviceFlags& flags) {
-  app.add_option(
-         "--devices", flags.devices,
-         "auto: the first GPU, else the CPU; all: every GPU; cpu; or a list such as 0,1 or cuda:0,cpu, "
-         "of which each takes a part of the model's layers (a pipeline)")
+  app.add_option("--devices", flags.devices,
+                 "auto (the first GPU, else the CPU), all (every GPU), cpu, or a list such as 0,1, which "
+                 "share the layers")
       ->capture_default_str();
-  app.add_option(
-         "--tp", flags.tp,
-         "how many of --devices share each layer (tensor parallelism), or all; with auto: the first N "
-         "GPUs")
+  app.add_option("--tp", flags.tp,
+                 "how many devices compute each layer together (tensor parallelism), or all")
       ->capture_default_str();
   app.add_option("--split", flags.split,
-                 "layers of each stage of the pipeline, such as 10,22; default: by memory and speed");
+                 "layers of each device of the list, such as 10,22; default: by memory and speed");
   app.add_option("--pp-steps", flags.pp_steps,
                  "steps under way at once in a pipeline; 0: one for each device")
       ->check(CLI::Range(0, 256))
@@ -198,38 +194,26 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
       ->capture_default_str()
       ->group("");
   app.add_option("--threads", flags.threads, "CPU threads; 0 takes all cores")->capture_default_str();
-  app.add_option(
-         "--activation", flags.activation,
-         "what activations are rounded to before a product. GPU: fp16; bf16, for weights beyond 65504; fp8 "
-         "before fp8 weights, for speed with many rows. CPU, before quantised weights: int22, as near as "
-         "f32; "
-         "int15, quicker by a third; int8, twice as quick, coarser. auto: fp16, int22")
+  app.add_option("--activation", flags.activation,
+                 "rounding before products: fp16, bf16, fp8 of a GPU; int22, int15, int8 of a CPU, from "
+                 "exact to quick")
       ->check(CLI::IsMember({"auto", "fp16", "bf16", "fp8", "int22", "int15", "int8"}))
       ->capture_default_str();
-  app.add_flag(
-      "--deterministic", flags.deterministic,
-      "the same tokens and bits for a sequence whatever else is computed with it (batch-invariant): one "
-      "order of adding for every number of rows, prompts in pieces of --prefill-chunk; slower");
-  app.add_flag("--plain-products", flags.plain_products,
-               "large products on a GPU without cuBLASLt, where it is missing or fails; slow")
-      ->group("");
-  app.add_option(
-         "--pretend", flags.pretend,
-         "to time other cards' kernels on a GPU: sm80, as without warpgroups; simt, as without matrix "
-         "units, as AMD's cards run them")
+  app.add_flag("--deterministic", flags.deterministic,
+               "the same tokens for a request whatever else is computed with it (batch-invariant); slower");
+  app.add_option("--pretend", flags.pretend,
+                 "kernels of other cards: sm80, as without warpgroups; simt, as without matrix units")
       ->check(CLI::IsMember({"sm80", "simt"}))
       ->group("");
 }
 
 void add_state_flags(CLI::App& app, DeviceFlags& flags) {
-  app.add_option("--state-dtype", flags.state_dtype,
-                 "how states are kept between tokens on a GPU: fp32 or fp16")
+  app.add_option("--state-dtype", flags.state_dtype, "how a GPU keeps states between tokens")
       ->check(CLI::IsMember({"fp32", "fp16"}))
       ->capture_default_str();
   app.add_option(
          "--defer-state-writes", flags.defer,
-         "write states after every M-th token only and replay the tokens since on chip, 1 to 16; auto, "
-         "or 0: 4 for fp32 states on a GPU, else 1")
+         "write states after every M-th token only, 1 to 16; auto: 4 for fp32 states on a GPU, else 1")
       ->transform(CLI::Transformer(std::map<std::string, std::string>{{"auto", "0"}}).description(""))
       ->check(CLI::Range(int64_t{0}, kMostDeferred))
       ->default_str("auto")

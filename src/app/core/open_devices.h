@@ -30,9 +30,8 @@ struct DeviceFlags {
   // slot, on a GPU only where that is said.
   int64_t revocable = 0;
   bool revocable_on_gpu = false;
-  bool deterministic = false;   // a sequence's bits do not depend on what else is in a step
-  bool plain_products = false;  // of a GPU: without its vendor's library
-  int threads = 0;              // of the CPU; 0: as many as the machine has
+  bool deterministic = false;  // a sequence's bits do not depend on what else is in a step
+  int threads = 0;             // of the CPU; 0: as many as the machine has
 };
 
 // Adds --devices, --tp, --split and what belongs to them.

@@ -51,7 +51,7 @@ std::string greeting(const Greeting& facts) {
   text += row("sessions", facts.sessions.empty() ? "in memory: they go with the server" : facts.sessions);
   text += row("keys", keys_of(facts));
   if (locked && !facts.open_translate) {
-    text += row("", "translate routes want one, too: ?key=KEY in the URL, or --open-translate");
+    text += row("", "translate routes want one, too: ?key=KEY in the URL, or --open translate");
   }
   text += fmt::format("\n  open the page:  http://{}/\n", openable(facts.address));
   if (!served) return text + "  POST /loadmodel brings a model\n\n";

@@ -2,15 +2,12 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <map>
 #include <thread>
 
 #include "app/core/draft_source.h"
-#include "app/core/within.h"
 #include "base/log.h"
 #include "model/warm_up.h"
 #include "ops/device.h"
@@ -115,135 +112,6 @@ ServedModel facts_of_files(const std::filesystem::path& path, const ModelConfig&
   return facts;
 }
 
-namespace {
-
-// Adds how many run at once and how many may wait.
-void add_queue_flags(CLI::App& app, ServeEngineFlags& flags) {
-  app.add_option("--slots", flags.slots, "sequences that run at once; auto, or 0, fits the memory")
-      ->transform(CLI::Transformer(std::map<std::string, std::string>{{"auto", "0"}}).description(""))
-      ->check(CLI::NonNegativeNumber)
-      ->default_str("auto");
-  app.add_option("--prefill-chunk", flags.prefill_chunk,
-                 "most prompt tokens of one step, fewer while others are answered; 0 suits the device")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--max-queue", flags.max_queue, "requests that may wait")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--max-waiting-rows", flags.max_waiting_rows,
-                 "rows that may wait over all requests; more are answered with 503")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str()
-      ->group("");
-  app.add_option("--max-waiting-mib", flags.max_waiting_mib, "memory that waiting rows may take")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str()
-      ->group("");
-  app.add_option("--max-prompt-tokens", flags.max_prompt_tokens,
-                 "longer prompts of a row are refused; 0 takes any")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-}
-
-// Adds where sessions are kept, how many and for how long.
-void add_session_flags(CLI::App& app, ServeEngineFlags& flags) {
-  app.add_option("--l1-capacity", flags.device_sessions, "sessions kept on the device")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--l2-capacity", flags.sessions.host_sessions, "sessions kept in host memory")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--state-db-path", flags.sessions.session_db,
-                 "SQLite file that sessions survive in; 'none' for memory only")
-      ->each([&flags](const std::string&) { flags.sessions.session_db_asked_for = true; })
-      ->capture_default_str();
-  app.add_option(
-         "--state-store", flags.sessions.state_store,
-         "redis[s]://[[user]:password@]host[:port][/database] that workers share, in place of the file")
-      ->envname("FULMAR_STATE_STORE");
-  app.add_option(
-         "--session-ttl-days,--state-ttl-days", flags.sessions.ttl_days,
-         "how long a session lives after its last turn, fractions allowed; 0 for ever; default: 0, in a "
-         "shared store 30")
-      ->check(within(0.0, 36500.0));
-  app.add_option("--session-max-gib", flags.sessions.max_gib,
-                 "what the store keeps of sessions, fractions allowed; the oldest go first; 0: no bound")
-      ->check(within(0.0, 1048576.0))
-      ->capture_default_str();
-  app.add_option(
-         "--session-queue-mib", flags.sessions.queue_mib,
-         "turns that may wait for a store that is away or full; beyond, new turns with a session get 503")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--state-flush-seconds", flags.sessions.flush_seconds,
-                 "a committed turn is on disk at most this much later")
-      ->check(within(0.01, 3600.0))
-      ->capture_default_str()
-      ->group("");
-  app.add_flag("--durable-sessions", flags.sessions.durable,
-               "the last event of a turn with a session waits until the turn is on disk, so that not even a "
-               "power failure loses it");
-}
-
-// Adds what is kept of the beginnings of prompts.
-void add_prefix_flags(CLI::App& app, ServeEngineFlags& flags) {
-  app.add_option("--prefix-slots", flags.prefix_slots, "prompt beginnings kept on the device")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--prefix-host-mib", flags.prefix_host_mib,
-                 "memory for further ones; both 0 switch the cache off")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_flag(
-      "--share-prefixes", flags.share_prefixes,
-      "prompt beginnings and compiled schemas of one key also serve others: quicker, and cached_tokens and "
-      "times then tell what others have sent");
-}
-
-// Adds drafts, and what a vocabulary does not say of itself.
-void add_text_flags(CLI::App& app, ServeEngineFlags& flags) {
-  app.add_option(
-         "--speculate", flags.speculate,
-         "drafts that the model checks several at a time: ngram takes them from what was said before, "
-         "model from --draft-model; auto takes both, without a draft model n-grams on a CPU and none on a "
-         "GPU, where they take memory from the slots; off")
-      ->check(CLI::IsMember({"auto", "off", "ngram", "model"}))
-      ->capture_default_str();
-  app.add_option("--draft-model", flags.draft_model,
-                 "small model with the vocabulary of the first one, which it drafts for");
-  app.add_option("--speculate-most", flags.speculate_most, "most drafted tokens of a sequence and step")
-      ->check(CLI::Range(int64_t{1}, kMostDeferred - 1))
-      ->capture_default_str()
-      ->group("");
-  app.add_option("--think-template", flags.think_template, "auto, g1 or none")
-      ->check(CLI::IsMember({"auto", "g1", "none"}))
-      ->capture_default_str()
-      ->group("");
-  app.add_option("--eos-id", flags.eos_id, "id that ends a text, or 'none'; default: the vocabulary's own")
-      ->group("");
-}
-
-}  // namespace
-
-void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
-  add_queue_flags(app, flags);
-  add_session_flags(app, flags);
-  add_prefix_flags(app, flags);
-  add_text_flags(app, flags);
-}
-
-Status check_speculation(const ServeEngineFlags& flags) {
-  if (flags.speculate == "model" && flags.draft_model.empty()) {
-    return Error{ErrorKind::invalid, "--speculate is model; wanted --draft-model FILE with it"};
-  }
-  if (!flags.draft_model.empty() && flags.speculate != "auto" && flags.speculate != "model") {
-    return Error{
-        ErrorKind::invalid,
-        fmt::format("--speculate is {}; wanted auto or model beside --draft-model", flags.speculate)};
-  }
-  return {};
-}
-
 void make_revocable(const ServeEngineFlags& flags, ModelFlags& model) {
   model.devices.revocable = flags.speculate == "off" ? 0 : flags.speculate_most + 1;
   model.devices.revocable_on_gpu = flags.speculate != "auto" || !flags.draft_model.empty();
@@ -263,7 +131,9 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model
   ModelFlags sized = model;
   sized.max_wanted = wanted_rows(flags.slots, model.devices);
   make_revocable(flags, sized);
-  sized.slots = std::max<int64_t>(flags.slots, 1) + flags.device_sessions + flags.prefix_slots;
+  sized.slots = std::max<int64_t>(flags.slots, 1);
+  if (!flags.cache.device_mib) sized.slots += flags.cache.unsaid.device_states();
+  sized.kept_mib = flags.cache.device_mib.value_or(0);
   FULMAR_ASSIGN(LoadedModel loaded, load_model(sized));
   std::unique_ptr<LoadedModel> draft;
   if (!flags.draft_model.empty()) {
@@ -283,13 +153,16 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   const StateLayout layout = loaded.model->state_layout();
 
   FULMAR_TRY(warm_up(*loaded.model));
+  const CacheShares kept = share_caches(flags.cache, loaded.model->memory().per_slot, layout.slot_bytes());
+  const WaitingBounds waiting =
+      waiting_bounds(flags.max_queue, flags.max_waiting_rows, flags.max_waiting_mib);
   EngineOptions options{.max_queue = flags.max_queue,
-                        .max_waiting_rows = flags.max_waiting_rows,
-                        .max_waiting_bytes = flags.max_waiting_mib << 20,
+                        .max_waiting_rows = waiting.rows,
+                        .max_waiting_bytes = waiting.bytes,
                         .max_prompt_tokens = flags.max_prompt_tokens};
-  options.device_sessions = flags.device_sessions;
+  options.device_sessions = kept.device_sessions;
   options.on_failure = flags.on_failure;
-  options.prefix_slots = flags.prefix_slots;
+  options.prefix_slots = kept.device_prefixes;
   options.share_prefixes = flags.share_prefixes;
   // As far as the model's states can be rolled back, which its device was opened for.
   options.speculation.ngrams = flags.speculate == "auto" || flags.speculate == "ngram";
@@ -298,8 +171,8 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
     options.speculation.draft_model = served->draft_->model.get();
     options.speculation.draft_ops = served->draft_->devices.front().get();
   }
-  options.prefixes.host_bytes = static_cast<size_t>(flags.prefix_host_mib) << 20;
-  const int64_t others = flags.device_sessions + flags.prefix_slots;
+  options.prefixes.host_bytes = static_cast<size_t>(kept.host_prefix_mib * (1 << 20));
+  const int64_t others = kept.device_states();
   options.slots = flags.slots > 0 ? flags.slots : choose_slots(loaded, others);
   options.slots = std::min(options.slots, loaded.model->max_wanted());
   served->slots_ = options.slots;
@@ -310,7 +183,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
                loaded.model->memory().weights >> 20, loaded.model->memory().workspace >> 20,
                loaded.model->memory().per_slot >> 10, options.slots, options.prefill_chunk);
   FULMAR_ASSIGN(served->engine_, Engine::start(*loaded.model, *loaded.tokenizer, options,
-                                               sessions.of(loaded.model->fingerprint())));
+                                               sessions.of(loaded.model->fingerprint(), kept.host_sessions)));
 
   auto facts = std::make_shared<ServedModel>(
       facts_of_files(loaded.path, loaded.model->config(), *loaded.prompt_template));

@@ -8,41 +8,13 @@
 #include <string>
 
 #include "app/core/model_source.h"
+#include "app/served/engine_flags.h"
 #include "app/served/footing.h"
 #include "app/served/session_ladders.h"
 #include "engine/engine.h"
 #include "server/models/served_model.h"
 
-namespace CLI {
-class App;
-}
-
 namespace fulmar {
-
-struct ServeEngineFlags {
-  int64_t slots = 0;          // 0: chosen from the memory that is free
-  int64_t prefill_chunk = 0;  // 0: by device
-  int64_t max_queue = 1000;
-  int64_t max_waiting_rows = 65536;
-  int64_t max_waiting_mib = 256;
-  int64_t max_prompt_tokens = 0;  // of a row; 0: any number
-  int64_t device_sessions = 16;
-  SessionFlags sessions;
-  int64_t prefix_slots = 16;
-  int64_t prefix_host_mib = 512;
-  bool share_prefixes = false;
-  std::string speculate = "auto";       // auto, off, ngram, model
-  std::string draft_model;              // drafts for the served one; empty: none
-  int64_t speculate_most = 7;           // drafted tokens of a sequence and step
-  std::string think_template = "auto";  // auto, g1, none
-  std::string eos_id;                   // empty: the vocabulary's own; "none"; a number
-
-  // Called on an engine's thread when its device has failed; that engine will run nothing any more.
-  std::function<void(const std::string& why)> on_failure;
-};
-
-// Refuses --speculate without what it drafts from, and a draft model that nothing would use.
-Status check_speculation(const ServeEngineFlags& flags);
 
 // What a model is called, and what it does where a request says nothing.
 struct ServeAs {
@@ -51,8 +23,6 @@ struct ServeAs {
   std::optional<double> default_top_p;
   std::string end_text;  // ends the turns of chats besides the usual texts
 };
-
-void add_engine_flags(CLI::App& app, ServeEngineFlags& flags);
 
 // Rows of one step whose logits a server may want: `slots`, or as many as it may choose by itself on these
 // devices where slots is 0.

@@ -124,7 +124,6 @@ Result<OpenStore> file_doors(const SessionFlags& flags) {
 
 SessionLadders::SessionLadders(const SessionFlags& flags, OpenStore open_store)
     : open_store_(std::move(open_store)) {
-  options_.host_capacity = flags.host_sessions;
   options_.flush_after = milliseconds(flags.flush_seconds);
   options_.durable = flags.durable;
   options_.on_lost = [lost = lost_](int64_t count) { *lost += count; };
@@ -148,10 +147,12 @@ Status SessionLadders::erase_of_all_models(const std::string& id) const {
   return erased.ok() ? Status() : Status(erased.error());
 }
 
-std::shared_ptr<SessionLadder> SessionLadders::of(const std::string& fingerprint) {
+std::shared_ptr<SessionLadder> SessionLadders::of(const std::string& fingerprint, int64_t host_sessions) {
   std::weak_ptr<SessionLadder>& known = ladders_[fingerprint];
   if (auto ladder = known.lock()) return ladder;
-  auto ladder = std::make_shared<SessionLadder>(fingerprint, open_store_ ? open_store_() : nullptr, options_);
+  LadderOptions options = options_;
+  options.host_capacity = host_sessions;
+  auto ladder = std::make_shared<SessionLadder>(fingerprint, open_store_ ? open_store_() : nullptr, options);
   known = ladder;
   return ladder;
 }

@@ -15,7 +15,6 @@
 namespace fulmar {
 
 struct SessionFlags {
-  int64_t host_sessions = 32;
   std::string session_db = "rwkv_sessions.db";
   bool session_db_asked_for = false;  // by name: it is not to be done without because another server has it
   std::string state_store;            // URL of a store that workers share, in place of the file
@@ -33,8 +32,9 @@ class SessionLadders {
   // it. Other trouble is logged, and sessions live in memory then.
   static Result<std::unique_ptr<SessionLadders>> open(const SessionFlags& flags);
 
-  // The ladder of a model's weights, for as long as somebody holds it. One call at a time.
-  std::shared_ptr<SessionLadder> of(const std::string& fingerprint);
+  // Returns the ladder of a model's weights, which lives as long as somebody holds it. `host_sessions`: kept
+  // in host memory, where it is made anew. One call at a time.
+  std::shared_ptr<SessionLadder> of(const std::string& fingerprint, int64_t host_sessions);
 
   // Erases from the file, whatever model's, what no ladder has: the states of models that are not loaded.
   // From any thread. A store that workers share lets go of them by their age.
@@ -47,7 +47,7 @@ class SessionLadders {
   using OpenStore = std::function<std::unique_ptr<SessionStore>()>;
   SessionLadders(const SessionFlags& flags, OpenStore open_store);
 
-  LadderOptions options_;
+  LadderOptions options_;       // but for host_capacity
   const OpenStore open_store_;  // another door to the same store; null: there is none
   const std::shared_ptr<std::atomic<int64_t>> lost_ = std::make_shared<std::atomic<int64_t>>(0);
   std::map<std::string, std::weak_ptr<SessionLadder>> ladders_;

@@ -11,7 +11,8 @@ namespace fulmar {
 
 namespace {
 
-constexpr auto kOwnCommand = Spelling::Place::own_command;
+using Place = Spelling::Place;
+constexpr Place kOwnCommand = Place::own_command;
 constexpr std::string_view kMeasuring = "bench";
 constexpr std::string_view kMeasured = "what bench measures";  // its own command
 constexpr std::string_view kUsual = "steps";                   // measured where nobody says
@@ -26,11 +27,15 @@ constexpr Spelling kOwn[] = {
     {"", "--cpu-activation", 1, "--activation=$"},
     {"", "--no-panels", 0, "--pretend=sm80"},
     {"", "--no-matrix-units", 0, "--pretend=simt"},
+    {"", "--plain-products", 0, "",
+     "they take the place of the GPU's library by themselves where it is missing"},
     {"serve", "--recommended-sampling", 0, "--sampling-defaults=model"},
     {"serve", "--openai-defaults", 0, "--sampling-defaults=openai"},
     {"serve", "--no-model", 0, "--model=none"},
     {"serve", "--enable-dynamic-loading", 0, "--switch-models",
      "a folder of several models as --model means it"},
+    {"serve", "--auth-all", 0, "--open=none", {}, {}, true, Place::here, true},
+    {"serve", "--open-translate", 0, "--open=translate", {}, {}, true, Place::here, true},
     {"control", "--state-dir", 1, "--sessions-dir=$"},
     {"bench", "--defer", 1, "--defer-state-writes=$"},
     {"bench", "--kernels", 0, "kernels", {}, {}, true, kOwnCommand},
@@ -54,13 +59,13 @@ constexpr Spelling kOthers[] = {
     {"serve", "--max-queue-size", 1, "--max-queue=$"},
     {"serve", "--max_queue_size", 1, "--max-queue=$"},
     {"serve", "--max_completion_tokens", 1, "--max-tokens-limit=$"},
-    {"serve", "--debug", 0, "--log=debug", {}, {}, true, Spelling::Place::of_program},
+    {"serve", "--debug", 0, "--log=debug", {}, {}, true, Place::of_program},
     {"serve", "--max-prefill-batch", 1, "", "a step's prompts are bounded in tokens, by --prefill-chunk"},
     {"serve", "--use-cuda-graph", 0, "", "the backend records its steps where that pays"},
     {"serve", "--max_seq_len", 1, "", "a recurrent state has no length"},
     {"serve", "--workers", 1, "", "one process serves; `fulmar control` runs several"},
     {"serve", "--dynamic_state_cache_size", 1, "",
-     "prompt beginnings are bounded in memory, by --prefix-slots and --prefix-host-mib"},
+     "prompt beginnings are bounded in memory, by --cache-device and --cache-host"},
     {"serve", "--dynamic_state_cache_store", 1, "", "both device and host memory are used"},
     {"serve", "--wkv32", 0, "", "states are fp32 unless --state-dtype says otherwise"},
     {"serve", "--chunk-load", 0, "", "weights are always read in pieces"},
@@ -163,12 +168,12 @@ class Translation {
   }
 
  private:
-  using Place = Spelling::Place;
-
   Status replace(const Spelling& row, const std::string& value, bool as_other) {
     const std::vector<std::string> now = filled(row.now, value);
     if (row.place == Place::own_command) FULMAR_TRY(say(kMeasured, row.old));
-    for (const std::string& word : now) FULMAR_TRY(claim(split_word(word).name, row.old));
+    for (const std::string& word : now) {
+      if (!row.joins) FULMAR_TRY(claim(split_word(word).name, row.old));
+    }
     if (row.told && (!as_other || now.empty())) into_.notes.push_back(note_of(row, now));
     const size_t at = row.place == Place::here         ? into_.words.size()
                       : row.place == Place::of_program ? 0

@@ -23,6 +23,7 @@ struct Spelling {
   // Where today's words stand: in place of the old one; before the command, as options of the program; or
   // behind it, as one of its own commands.
   enum class Place : uint8_t { here, of_program, own_command } place = Place::here;
+  bool joins = false;  // the option takes several values: other spellings may stand beside it
 };
 
 // What this program itself used to understand.

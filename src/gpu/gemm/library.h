@@ -1,6 +1,6 @@
 // Products for many rows, by the vendor's GEMM library (library/nvidia/library.cpp, library/amd/library.cpp).
-// It is loaded when the first GPU is opened, so that the program starts where it is missing; then, or where it is
-// not wanted, launch_naive computes them.
+// It is loaded when the first GPU is opened, so that the program starts where it is missing; then, or where
+// it is not wanted, launch_naive computes them.
 #pragma once
 
 #include <filesystem>

@@ -24,8 +24,8 @@ enum class Access : uint8_t {
 
 struct AuthRules {
   std::string password;           // empty: there is none
-  bool auth_all = false;          // --auth-all
-  bool open_translate = false;    // --open-translate
+  bool auth_all = false;          // --open none
+  bool open_translate = false;    // --open translate
   const KeyRing* keys = nullptr;  // null: there are none; without a password either nothing is checked
 
   bool nothing_checked() const { return password.empty() && !keys; }

@@ -32,7 +32,7 @@ Grant grant_of(Access access) {
 std::string unauthorized_text(Access access) {
   std::string text(kUnauthorized);
   if (access == Access::key_or_query) {
-    text += "; this route also takes it as ?key= in the URL, or is opened to all by --open-translate";
+    text += "; this route also takes it as ?key= in the URL, or is opened to all by --open translate";
   }
   return text;
 }

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 PROGRAM = Path(sys.argv[1]).resolve()
-OF_FILES = [["--model", "no-such.pth"], ["--quantize", "q4_k"], ["--quantize-keep-head"], ["--allow-nonfinite"]]
+OF_FILES = [["--model", "no-such.pth"], ["--quantize", "q4_k"], ["--allow-nonfinite"]]
 CASES = [(["--synthetic", "rwkv7-0.1b", *words], words[0]) for words in OF_FILES] + [(["--zeros", "0.9"], "--zeros")]
 # An option of each command, and the commands that take it.
 OWN = {"--decode": {"steps", "kernels", "drafts", "structured"}, "--prefill": {"steps", "kernels"}, "--rate": {"load"},

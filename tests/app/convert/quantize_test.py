@@ -126,7 +126,7 @@ def main():
                 problems.append(f"{kind}: no table, or advice that is wrong: {table!r}")
             check(f"the size of {kind}", small.stat().st_size / model.stat().st_size, 0.75)
             own = relative("-m", small, "--vocab", models / "fulmar-demo.vocab.txt")
-            wanted = relative("-m", model, "--quantize", kind, "--quantize-keep-head")
+            wanted = relative("-m", model, "--quantize", f"{kind}+stored_head")
             check(f"the distance of the {kind} file", own, wanted + 1e-5, wanted - 1e-5)
         if ".gguf" not in run("quantize", model, folder / "x.safetensors", "--type", "q4_k", fails=True):
             problems.append("a block type goes into .safetensors")
@@ -162,8 +162,8 @@ def main():
         few = folder / "few.jsonl"
         few.write_text("\n".join(suite.read_text().splitlines()[::40]) + "\n")
         for kind, wanted in BLOCKS.items():
-            text = run("eval", "--device", "cpu", "-q", "-m", model, "--against", model, "--suite", few, "--quantize", kind,
-                       "--quantize-keep-head", "--floor", 0 if kind == "q2_k" else 80)
+            text = run("eval", "--device", "cpu", "-q", "-m", model, "--against", model, "--suite", few, "--quantize",
+                       f"{kind}+stored_head", "--floor", 0 if kind == "q2_k" else 80)
             found = re.search(r"^prompts +([0-9.]+)", text, re.MULTILINE)
             check(f"the distance of --quantize {kind}", float(found.group(1)) if found else 1, NEAR * wanted, wanted / NEAR)
         if "nonsense" not in run("eval", "-m", model, "--quantize", "nonsense", fails=True):

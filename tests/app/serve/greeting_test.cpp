@@ -56,11 +56,11 @@ TEST(Greeting, TellsWhoMayAsk) {
   facts.password = true;
   EXPECT_TRUE(says(facts, "a password\n"));
   EXPECT_TRUE(says(facts, "Bearer KEY"));
-  EXPECT_TRUE(says(facts, "--open-translate"));
+  EXPECT_TRUE(says(facts, "--open translate"));
   facts.keys_file = "/etc/keys.json";
   facts.open_translate = true;
   EXPECT_TRUE(says(facts, "a password and the keys of /etc/keys.json"));
-  EXPECT_FALSE(says(facts, "--open-translate"));
+  EXPECT_FALSE(says(facts, "--open translate"));
 }
 
 TEST(Greeting, SaysHowAModelComesWhereThereIsNone) {

@@ -21,7 +21,7 @@ class Server:
     def __init__(self, program, model):
         self.process = subprocess.Popen(
             [program, "serve", "--port", "0", "--device", "cpu", "-m", model, "--state-db-path", "none", "--slots", "24",
-             "--prefix-host-mib", "16"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+             "--cache-host", "28"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.base = re.search(r"http://[0-9.:]+", self.process.stdout.readline()).group()
 
     def send(self, path, body=None):

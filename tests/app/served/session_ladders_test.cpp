@@ -64,14 +64,14 @@ TEST_F(SessionFiles, LetGoOfASessionWhateverModelItIsOf) {
   ASSERT_TRUE(ladders.ok());
   const StateLayout layout{.n_layer = 1, .n_embd = 4, .n_head = 1, .head_size = 4};
   for (const char* model : {"one", "other"}) {
-    const auto ladder = (*ladders)->of(model);
+    const auto ladder = (*ladders)->of(model, 32);
     for (const char* id : {"resp:1", "resp:12"}) {
       ASSERT_TRUE(ladder->import(id, std::vector<std::byte>(layout.slot_bytes()), layout, 3).ok());
     }
   }
   EXPECT_TRUE((*ladders)->erase_of_all_models("resp:1").ok());
   for (const char* model : {"one", "other"}) {
-    const auto ladder = (*ladders)->of(model);
+    const auto ladder = (*ladders)->of(model, 32);
     EXPECT_FALSE(*ladder->contains("resp:1")) << model;
     EXPECT_TRUE(*ladder->contains("resp:12")) << model;
   }

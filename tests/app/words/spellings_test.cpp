@@ -177,6 +177,10 @@ TEST(Spellings, TwoOfOneOptionAreRefused) {
         if (row->values > 0) words.push_back(value_for(*row));
       }
       const auto translated = in_todays_spellings(words);
+      if (one.joins && other.joins) {
+        EXPECT_TRUE(translated.ok());
+        continue;
+      }
       ASSERT_EQ(translated.ok(), !shared) << one.old << " " << other.old;
       if (!shared) continue;
       EXPECT_THAT(translated.error().text, HasSubstr(one.old));
