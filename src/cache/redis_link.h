@@ -35,7 +35,8 @@ class RedisLink {
 
   // One command, its words of any bytes. Sent again, once, over a fresh connection when the old one turns out
   // to be closed: commands must bear that. A server that does not answer is an unavailable Error that names
-  // host and port; so is every call of the next three seconds: callers must not wait each time.
+  // host and port; so is every call of the next three seconds, unless try_at_once() ends the pause: callers
+  // must not wait each time.
   Result<RedisReply> call(const std::vector<std::string_view>& words);
   // Each for itself, in one trip: the reply or the failure of every command, in order. An Error when the
   // connection was lost; which of them were carried out is not known then.
@@ -43,6 +44,9 @@ class RedisLink {
   // All or none: between MULTI and EXEC. The replies of the commands, in order; an Error when one of them
   // failed.
   Result<std::vector<RedisReply>> transact(const std::vector<std::vector<std::string_view>>& commands);
+
+  // Ends the pause after a server that did not answer: the next call tries it.
+  void try_at_once() { next_attempt_ = {}; }
 
  private:
   struct Connection;

@@ -209,6 +209,7 @@ class RedisStore final : public SessionStore {
                   link_.call({"EVAL", kSweepScript, "1", key, prefix, most, kMostSwept}));
     return sessions_of(reply);
   }
+  void try_at_once() override { link_.try_at_once(); }
 
  private:
   Status make_ready() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -14,9 +15,11 @@ namespace fulmar {
 namespace {
 
 constexpr auto kRetryAfter = std::chrono::seconds(1);
-// What is queued at the end is tried so often: a connection that broke meanwhile is made anew by the second
-// try.
+// What is queued at the end is tried at least so often: a connection that broke meanwhile is made anew by the
+// second try.
 constexpr int kLastTries = 2;
+// Between tries beyond them.
+constexpr auto kBetweenLastTries = std::chrono::milliseconds(50);
 
 // Of all writes the same failure.
 std::vector<Result<bool>> all_failed(size_t count, const Error& error) {
@@ -62,6 +65,7 @@ StoreCourier::~StoreCourier() { close(); }
 int64_t StoreCourier::close() {
   {
     std::lock_guard lock(mutex_);
+    if (!stopping_) give_up_at_ = Clock::now() + options_.last_tries;
     stopping_ = true;
   }
   changed_.notify_all();
@@ -251,7 +255,7 @@ void StoreCourier::flush() {
 
 void StoreCourier::run() {
   Lock lock(mutex_);
-  for (int last_tries = 0; last_tries < kLastTries;) {
+  for (int last_tries = 0; last_tries < kLastTries || Clock::now() < give_up_at_;) {
     wait_for_work(lock);
     // In turns: under load there is always another lookup.
     if (!lookups_.empty()) answer_lookups(lock);
@@ -263,11 +267,22 @@ void StoreCourier::run() {
       if (stopping_ && lookups_.empty()) return;
       continue;
     }
-    if (stopping_) last_tries++;  // else more may be queued while this try is under way
+    if (stopping_) prepare_last_try(lock, last_tries++);  // else more may be queued while it is under way
     const auto now = stopping_ ? Clock::time_point::max() : Clock::now();
     if (next_try() > now) continue;
     if (erase_queued(lock) && !queued_.empty()) write_queued(lock, now);
   }
+}
+
+// Waits where the store has just failed, and lets it be tried although it has.
+void StoreCourier::prepare_last_try(Lock& lock, int tried) {
+  lock.unlock();
+  if (tried >= kLastTries) std::this_thread::sleep_for(kBetweenLastTries);
+  {
+    std::lock_guard store_lock(store_mutex_);
+    store_->try_at_once();
+  }
+  lock.lock();
 }
 
 // When something that is queued may be tried.

@@ -64,6 +64,8 @@ struct CourierOptions {
   // answered is dropped.
   int64_t most_bytes = int64_t{1} << 30;
   std::chrono::milliseconds sweep_every{60'000};  // SessionStore::sweep(); the first one at once
+  // How long close() goes on trying beyond its second try.
+  std::chrono::milliseconds last_tries{0};
 };
 
 // How the store fares.
@@ -102,8 +104,8 @@ class StoreCourier {
   Result<std::vector<StoredSession>> list(const SessionQuery& query);
   // Waits until everything queued so far was tried.
   void flush();
-  // Tries what is queued, a second time where that fails, then stops. Returns how many turns and erasures
-  // have not reached the store, over all.
+  // Tries what is queued at least twice, and for `last_tries` where that fails, then stops. Returns how many
+  // turns and erasures have not reached the store, over all.
   int64_t close();
 
   // Whether so much waits that nothing should be begun that adds to it.
@@ -142,6 +144,7 @@ class StoreCourier {
   bool erase_queued(Lock& lock);
   void write_queued(Lock& lock, Clock::time_point now);
   void sweep(Lock& lock);
+  void prepare_last_try(Lock& lock, int tried);
   void store_failed(const Error& error);
   void store_answered();
   void tell_fate(const std::string& id, const Result<bool>& outcome);
@@ -171,6 +174,7 @@ class StoreCourier {
   Clock::time_point retry_at_{};  // of everything, since the store is away
   Clock::time_point sweep_at_{};
   bool stopping_ = false;
+  Clock::time_point give_up_at_{};  // where stopping_
   std::atomic<int64_t> waiting_bytes_ = 0;
   int64_t failures_ = 0;
   std::string trouble_;

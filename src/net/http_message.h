@@ -53,7 +53,7 @@ class Query {
 struct HttpRequest {
   std::string method;  // upper case as sent: "GET", "POST", ...
   std::string target;  // as sent, with query and escapes
-  std::string path;    // decoded, starts with '/', without a trailing slash except for "/" itself
+  std::string path;    // decoded, starts with '/', without trailing slashes but escaped ones
   Query query;         // decoded
   Headers headers;
   std::string body;            // whole, chunked encoding removed

@@ -143,8 +143,9 @@ Result<Target> parse_target(std::string_view target) {
   target = target.substr(0, target.find('#'));
   const size_t question = target.find('?');
   Target out;
-  FULMAR_ASSIGN(out.path, percent_decode(target.substr(0, question)));
-  while (out.path.size() > 1 && out.path.back() == '/') out.path.pop_back();
+  std::string_view path = target.substr(0, question);
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);  // an escaped one belongs to a name
+  FULMAR_ASSIGN(out.path, percent_decode(path));
   if (out.path.empty()) out.path.push_back('/');
   if (question != std::string_view::npos) {
     FULMAR_ASSIGN(out.query, parse_query(target.substr(question + 1)));

@@ -20,7 +20,7 @@ std::string percent_encode(std::string_view text);
 Result<Query> parse_query(std::string_view text);
 
 struct Target {
-  std::string path;  // decoded; starts with '/', no trailing slash but for "/" itself; "*" for OPTIONS *
+  std::string path;  // decoded; starts with '/', without trailing slashes but escaped ones; "*" for OPTIONS *
   Query query;
 };
 

@@ -72,7 +72,7 @@ TEST_P(Power, ADocumentIsOnTheDiskWhenItsStoreAnswers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, Power, testing::Bool(),
-                         [](const auto& info) { return info.param ? "Durable" : "AsUsual"; });
+                         [](const auto& test) { return test.param ? "Durable" : "AsUsual"; });
 
 }  // namespace
 }  // namespace fulmar

@@ -25,6 +25,7 @@ class MemoryStore : public SessionStore {
   std::vector<Result<bool>> store(const std::vector<SessionWrite>& writes) override {
     if (on_store) on_store();
     if (throws) throw std::bad_alloc();
+    if (away > 0) return std::vector<Result<bool>>(writes.size(), still_away());
     std::vector<Result<bool>> outcomes;
     for (const SessionWrite& write : writes) {
       tried.push_back(write.id);
@@ -72,8 +73,17 @@ class MemoryStore : public SessionStore {
     swept = std::move(sessions);
   }
 
+  void try_at_once() override { pauses = false; }
+  // As a store that is left in peace after it did not answer.
+  Error still_away() {
+    if (!std::exchange(pauses, true)) away--;
+    return {ErrorKind::unavailable, "does not answer"};
+  }
+
   std::map<std::string, StateBlob> states;
   std::vector<std::string> tried;
+  int away = 0;  // how many tries it does not answer
+  bool pauses = false;
   std::string fails_for;
   std::mutex swept_mutex;
   std::vector<StoredSession> swept;
@@ -379,6 +389,26 @@ TEST(StoreCouriers, WhatIsQueuedWhileAWriteIsUnderWayIsStoredBeforeTheEnd) {
   courier.put({"b", blob});
   EXPECT_EQ(courier.close(), 0);
   EXPECT_EQ(store.states.size(), 2u);
+}
+
+TEST_F(SessionWrites, AtTheEndAStoreIsTriedUntilItIsBack) {
+  int64_t lost = 0;
+  LadderOptions options{.flush_after = hours(2), .on_lost = [&](int64_t count) { lost = count; }};
+  options.store.last_tries = hours(1);
+  open(std::move(options));
+  commit("a", 1);
+  store_->away = 5;
+  end();
+  EXPECT_EQ(lost, 0);
+}
+
+TEST_F(SessionWrites, AtTheEndAStoreThatStaysAwayIsGivenUp) {
+  int64_t lost = 0;
+  open({.flush_after = hours(2), .on_lost = [&](int64_t count) { lost = count; }});
+  commit("a", 1);
+  store_->away = 5;
+  end();
+  EXPECT_EQ(lost, 1);
 }
 
 }  // namespace

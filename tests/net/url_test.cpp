@@ -42,6 +42,7 @@ TEST(ParseTarget, PathsLoseTrailingSlashes) {
   EXPECT_EQ(parse_target("/")->path, "/");
   EXPECT_EQ(parse_target("/v1/models/")->path, "/v1/models");
   EXPECT_EQ(parse_target("///")->path, "/");
+  EXPECT_EQ(parse_target("/v1/sessions/x%2F/")->path, "/v1/sessions/x/");
   EXPECT_EQ(parse_target("/a/?q=1")->path, "/a");
   EXPECT_EQ(*parse_target("/a?q=1#f")->query.find("q"), "1");
   EXPECT_EQ(parse_target("http://h:1/x")->path, "/x");

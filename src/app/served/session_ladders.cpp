@@ -15,6 +15,9 @@ namespace fulmar {
 
 namespace {
 
+// How long an ending server tries a store that does not answer.
+constexpr std::chrono::seconds kLastTries{5};
+
 // A database that is open once and used by several ladders, one at a time.
 struct OneStore {
   std::mutex mutex;
@@ -38,6 +41,10 @@ class StoreDoor final : public SessionStore {
     return one_->store->erase(fingerprint, id, and_branches);
   }
   bool shared() const override { return one_->store->shared(); }
+  void try_at_once() override {
+    std::lock_guard lock(one_->mutex);
+    one_->store->try_at_once();
+  }
   Result<int64_t> newest_turn(const std::string& fingerprint, const std::string& id) override {
     std::lock_guard lock(one_->mutex);
     return one_->store->newest_turn(fingerprint, id);
@@ -127,7 +134,8 @@ SessionLadders::SessionLadders(const SessionFlags& flags, OpenStore open_store)
   options_.flush_after = milliseconds(flags.flush_seconds);
   options_.durable = flags.durable;
   options_.on_lost = [lost = lost_](int64_t count) { *lost += count; };
-  options_.store = {.most_bytes = flags.queue_mib << 20, .sweep_every = between_sweeps(flags)};
+  options_.store = {
+      .most_bytes = flags.queue_mib << 20, .sweep_every = between_sweeps(flags), .last_tries = kLastTries};
 }
 
 Result<std::unique_ptr<SessionLadders>> SessionLadders::open(const SessionFlags& flags) {
