@@ -97,6 +97,13 @@ class SchemaCompiler {
   Result<std::vector<Member>> listed_members(const Shape& shape, const SchemaMembers& scopes,
                                              const std::optional<TextAutomaton>& admitted,
                                              std::vector<std::string_view>& never, bool& possible);
+  // Names that the same patterns match, and those patterns.
+  struct NameClass {
+    std::optional<TextAutomaton> names;  // nothing: all that are not listed
+    std::vector<const SchemaMembers::Scope::Matching*> matched;
+  };
+  Result<std::vector<NameClass>> name_classes(const SchemaMembers& scopes,
+                                              const std::optional<TextAutomaton>& admitted);
   Result<std::vector<Place>> unlisted_members(const Shape& shape, const SchemaMembers& scopes,
                                               const std::optional<TextAutomaton>& admitted,
                                               const std::vector<std::string_view>& listed);
@@ -104,6 +111,8 @@ class SchemaCompiler {
                                                 const std::optional<Rule>& unlisted, const Shape& shape);
   Result<std::optional<Place>> members_in_any_order(const std::vector<Member>& members,
                                                     const std::optional<Rule>& unlisted, const Shape& shape);
+  std::vector<Place> ends_of_object(const std::optional<Rule>& unlisted, int64_t written, int64_t least,
+                                    int64_t most, Place close);
   Place other_name(const std::vector<std::string_view>& names, Place next);
 
   Grammar& grammar_;

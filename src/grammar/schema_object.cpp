@@ -128,23 +128,18 @@ Place SchemaCompiler::other_name(const std::vector<std::string_view>& names, Pla
   return g.text("\"", places[0]);
 }
 
-// Rules of a name and its value, one for each set of schemas that such a value has to fit.
-Result<std::vector<Place>> SchemaCompiler::unlisted_members(const Shape& shape, const SchemaMembers& scopes,
-                                                            const std::optional<TextAutomaton>& admitted,
-                                                            const std::vector<std::string_view>& listed) {
-  struct Class {
-    std::optional<TextAutomaton> names;  // nothing: all that are not listed
-    std::vector<const SchemaMembers::Scope::Matching*> matched;
-  };
-  std::vector<Class> classes(1);
+// Returns the admitted names, told apart by the patterns that they match.
+Result<std::vector<SchemaCompiler::NameClass>> SchemaCompiler::name_classes(
+    const SchemaMembers& scopes, const std::optional<TextAutomaton>& admitted) {
+  std::vector<NameClass> classes(1);
   classes[0].names = admitted;
   const auto anything = [&](const std::optional<TextAutomaton>& names) {
     return names ? *names : TextAutomaton::any();
   };
   for (const SchemaMembers::Scope& scope : scopes.scopes()) {
     for (const SchemaMembers::Scope::Matching& pattern : scope.patterns) {
-      std::vector<Class> split;
-      for (const Class& one : classes) {
+      std::vector<NameClass> split;
+      for (const NameClass& one : classes) {
         FULMAR_ASSIGN(TextAutomaton within, anything(one.names).both(*pattern.names, budget_));
         FULMAR_ASSIGN(TextAutomaton outside, anything(one.names).without(*pattern.names, budget_));
         if (!outside.empty()) split.push_back({std::move(outside), one.matched});
@@ -160,8 +155,16 @@ Result<std::vector<Place>> SchemaCompiler::unlisted_members(const Shape& shape, 
       }
     }
   }
+  return classes;
+}
+
+// Rules of a name and its value, one for each set of schemas that such a value has to fit.
+Result<std::vector<Place>> SchemaCompiler::unlisted_members(const Shape& shape, const SchemaMembers& scopes,
+                                                            const std::optional<TextAutomaton>& admitted,
+                                                            const std::vector<std::string_view>& listed) {
+  FULMAR_ASSIGN(const std::vector<NameClass> classes, name_classes(scopes, admitted));
   std::vector<Place> members;
-  for (const Class& one : classes) {
+  for (const NameClass& one : classes) {
     if (one.names && one.names->empty()) continue;
     Demands demands;
     std::vector<const JsonValue*> speaking;

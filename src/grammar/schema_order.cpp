@@ -13,7 +13,40 @@ namespace {
 
 constexpr size_t kMaxAnyOrder = 10;  // members of which each set is told apart
 
+// Returns how many members the shape asks for: an empty object that it excludes asks for one.
+int64_t least_members(const Shape& shape) {
+  const bool excluded = std::any_of(shape.excluded.begin(), shape.excluded.end(),
+                                    [](const JsonValue* one) { return one->is_object(); });
+  return std::max<int64_t>(shape.least_members, excluded ? 1 : 0);
+}
+
+template <class Members>
+size_t longest_optional_run(const Members& members) {
+  size_t longest = 0, run = 0;
+  for (const auto& member : members) {
+    run = member.required ? 0 : run + 1;
+    longest = std::max(longest, run);
+  }
+  return longest;
+}
+
 }  // namespace
+
+// How an object ends behind so many members: at once, and with unlisted ones. `least`, `most`: numbers of
+// members that it may have; most below 0: any. `close`: the brace at the end.
+std::vector<Place> SchemaCompiler::ends_of_object(const std::optional<Rule>& unlisted, int64_t written,
+                                                  int64_t least, int64_t most, Place close) {
+  Grammar& g = grammar_;
+  std::vector<Place> ways;
+  if (written >= least) ways.push_back(written > 0 ? close : rules_.close_at_once("}", g.end()));
+  const int64_t room = most < 0 ? -1 : most - written;
+  if (unlisted && room != 0 && written + 1 >= least) {
+    const Rule further = g.rule(rules_.comma(g.call(*unlisted, g.end())));
+    const Place more = g.call(*unlisted, g.repeat(further, 0, room < 0 ? -1 : room - 1, close));
+    ways.push_back(written > 0 ? rules_.comma(more) : more);
+  }
+  return ways;
+}
 
 // From the end, once for each number of members written so far that makes a difference: none, when no comma
 // is due, some, and those that the bounds tell apart. Two unlisted members of one name count as one, so that
@@ -24,10 +57,7 @@ Result<std::optional<Place>> SchemaCompiler::members_in_order(const std::vector<
   Grammar& g = grammar_;
   const auto count = static_cast<int64_t>(members.size());
   const int64_t most = shape.most_members;
-  int64_t least = shape.least_members;
-  for (const JsonValue* one : shape.excluded) {
-    if (one->is_object()) least = std::max<int64_t>(least, 1);
-  }
+  int64_t least = least_members(shape);
   const int64_t required =
       std::count_if(members.begin(), members.end(), [](const Member& member) { return member.required; });
   if (most >= 0 && (most < required || least > most)) return std::optional<Place>();
@@ -41,12 +71,7 @@ Result<std::optional<Place>> SchemaCompiler::members_in_order(const std::vector<
     if (!reader_.loosens(error)) return error;
     least = count + 1;
   }
-  size_t optional_run = 0;
-  for (size_t i = 0, run = 0; i < members.size(); ++i) {
-    run = members[i].required ? 0 : run + 1;
-    optional_run = std::max(optional_run, run);
-  }
-  if (optional_run > kMaxChoices) {
+  if (const size_t optional_run = longest_optional_run(members); optional_run > kMaxChoices) {
     const JsonValue& where = shape.objects.empty() ? document_.root() : *shape.objects.front();
     return reader_.unsupported(
         where, "properties",
@@ -59,15 +84,8 @@ Result<std::optional<Place>> SchemaCompiler::members_in_order(const std::vector<
   const Place close = rules_.close("}", g.end());
   std::vector<std::optional<Place>> from(levels + 1);  // by members written; nothing: no way to the end
   for (size_t written = 0; written <= levels; ++written) {
-    const auto found = static_cast<int64_t>(written);
-    std::vector<Place> ways;
-    if (found >= least) ways.push_back(found > 0 ? close : rules_.close_at_once("}", g.end()));
-    const int64_t room = most < 0 ? -1 : most - found;
-    if (unlisted && room != 0 && found + 1 >= least) {
-      const Rule further = g.rule(rules_.comma(g.call(*unlisted, g.end())));
-      const Place more = g.call(*unlisted, g.repeat(further, 0, room < 0 ? -1 : room - 1, close));
-      ways.push_back(found > 0 ? rules_.comma(more) : more);
-    }
+    const std::vector<Place> ways =
+        ends_of_object(unlisted, static_cast<int64_t>(written), least, most, close);
     if (!ways.empty()) from[written] = g.branch(ways);
   }
   for (size_t i = members.size(); i-- > 0;) {
@@ -114,14 +132,8 @@ Result<std::optional<Place>> SchemaCompiler::members_in_any_order(const std::vec
     const int64_t room = shape.most_members < 0 ? -1 : shape.most_members - written;
     if (shape.most_members >= 0 && room < 0) continue;
     std::vector<Place> ways;
-    const bool complete = (set & required) == required;
-    if (complete && written >= shape.least_members) {
-      ways.push_back(written > 0 ? close : rules_.close_at_once("}", g.end()));
-    }
-    if (complete && unlisted && room != 0 && written + 1 >= shape.least_members) {
-      const Rule further = g.rule(rules_.comma(g.call(*unlisted, g.end())));
-      const Place more = g.call(*unlisted, g.repeat(further, 0, room < 0 ? -1 : room - 1, close));
-      ways.push_back(written > 0 ? rules_.comma(more) : more);
+    if ((set & required) == required) {
+      ways = ends_of_object(unlisted, written, shape.least_members, shape.most_members, close);
     }
     for (size_t i = 0; i < members.size() && room != 0; ++i) {
       if ((set >> i & 1) != 0) continue;

@@ -21,6 +21,35 @@ Shape only(const Shape& shape, size_t kind) {
 
 int64_t smaller(int64_t most, int64_t bound) { return most < 0 ? bound : std::min(most, bound); }
 
+// Two keywords that bound a number of things in values of one kind.
+struct CountBounds {
+  std::string_view least_word, most_word;
+  size_t kind;
+  int64_t Shape::*least;
+  int64_t Shape::*most;
+};
+constexpr CountBounds kCountBounds[] = {
+    {"minLength", "maxLength", kString, &Shape::least_length, &Shape::most_length},
+    {"minItems", "maxItems", kArray, &Shape::least_items, &Shape::most_items},
+    {"minProperties", "maxProperties", kObject, &Shape::least_members, &Shape::most_members}};
+
+const CountBounds* count_bounds_of(std::string_view keyword) {
+  const auto found = std::find_if(
+      std::begin(kCountBounds), std::end(kCountBounds),
+      [&](const CountBounds& one) { return keyword == one.least_word || keyword == one.most_word; });
+  return found == std::end(kCountBounds) ? nullptr : found;
+}
+
+// Narrows a shape of the bounds' kind to fewer things than `count`, the least, or to more than it, the most.
+void miss_count(const CountBounds& bounds, bool least, int64_t count, Shape& shape) {
+  if (!least) {
+    shape.*bounds.least = std::max(shape.*bounds.least, count + 1);
+    return;
+  }
+  if (count == 0) shape.kinds.reset();
+  shape.*bounds.most = smaller(shape.*bounds.most, count - 1);
+}
+
 }  // namespace
 
 // Listed values are tried one by one.
@@ -101,7 +130,10 @@ Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& 
     return made.shape;
   };
   const auto count = count_of(value);
-  if (keyword == "type") {
+  const CountBounds* bounds = count_bounds_of(keyword);
+  if (bounds && count) {
+    miss_count(*bounds, keyword == bounds->least_word, *count, way(bounds->kind));
+  } else if (keyword == "type") {
     const auto named = kinds_named(schema);
     if (!named) return reader_.invalid(schema, keyword, value, "types");
     ways.emplace_back(from).shape.kinds &= ~named->kinds;
@@ -121,27 +153,6 @@ Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& 
     if (!lower) shape.range.raise_least(asked.range.most, !asked.range.below_most);
   } else if (keyword == "pattern" && value.is_string()) {
     way(kString).patterns.push_back({&schema, false});
-  } else if (keyword == "minLength" && count) {
-    Shape& shape = way(kString);
-    if (*count == 0) shape.kinds.reset();
-    shape.most_length = smaller(shape.most_length, *count - 1);
-  } else if (keyword == "maxLength" && count) {
-    Shape& shape = way(kString);
-    shape.least_length = std::max(shape.least_length, *count + 1);
-  } else if (keyword == "minItems" && count) {
-    Shape& shape = way(kArray);
-    if (*count == 0) shape.kinds.reset();
-    shape.most_items = smaller(shape.most_items, *count - 1);
-  } else if (keyword == "maxItems" && count) {
-    Shape& shape = way(kArray);
-    shape.least_items = std::max(shape.least_items, *count + 1);
-  } else if (keyword == "minProperties" && count) {
-    Shape& shape = way(kObject);
-    if (*count == 0) shape.kinds.reset();
-    shape.most_members = smaller(shape.most_members, *count - 1);
-  } else if (keyword == "maxProperties" && count) {
-    Shape& shape = way(kObject);
-    shape.least_members = std::max(shape.least_members, *count + 1);
   } else if (keyword == "items" && !value.is_array() && !schema.find("prefixItems") &&
              from.shape.contained.empty()) {
     way(kArray).contained.push_back({{&value, false}, 1, -1, &schema});
