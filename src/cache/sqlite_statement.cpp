@@ -33,7 +33,8 @@ void make_private(const std::string& path) {
 }
 
 Result<Database> open_database(const std::filesystem::path& path) {
-  const std::string name = path.empty() ? ":memory:" : path.string();
+  // A path from the root is no name that SQLite reads in a way of its own (":memory:", "file:...").
+  const std::string name = path.empty() ? ":memory:" : std::filesystem::absolute(path).string();
   if (!path.empty()) make_private(name);
   sqlite3* opened = nullptr;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;

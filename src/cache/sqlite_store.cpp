@@ -45,6 +45,14 @@ std::optional<std::string> after_all_with(std::string prefix) {
   return prefix;
 }
 
+// Passes on an answer of the file: where a page of it is damaged, that is the store's trouble and no
+// session's.
+template <class T>
+Result<T> of_file(Result<T> answer) {
+  if (answer.ok() || answer.error().kind != ErrorKind::corrupt) return answer;
+  return Error{ErrorKind::io, answer.error().text};
+}
+
 class SqliteStore final : public SessionStore {
  public:
   SqliteStore(std::filesystem::path path, FileLock lock, Database database, const SqliteOptions& options)
@@ -57,7 +65,7 @@ class SqliteStore final : public SessionStore {
 
   Result<std::optional<StateBlob>> load(const std::string& fingerprint, const std::string& id) override {
     Statement query(database_, "SELECT state FROM fulmar_sessions WHERE fingerprint = ? AND id = ?");
-    FULMAR_ASSIGN(const bool found, query.text(1, fingerprint).text(2, id).next());
+    FULMAR_ASSIGN(const bool found, of_file(query.text(1, fingerprint).text(2, id).next()));
     if (!found) return std::optional<StateBlob>();
     FULMAR_ASSIGN(StateBlob blob, decode_blob(query.column_blob(0)));
     if (blob.fingerprint != fingerprint) {
@@ -69,7 +77,7 @@ class SqliteStore final : public SessionStore {
 
   Result<int64_t> newest_turn(const std::string& fingerprint, const std::string& id) override {
     Statement query(database_, "SELECT turn FROM fulmar_sessions WHERE fingerprint = ? AND id = ?");
-    FULMAR_ASSIGN(const bool found, query.text(1, fingerprint).text(2, id).next());
+    FULMAR_ASSIGN(const bool found, of_file(query.text(1, fingerprint).text(2, id).next()));
     return found ? query.column_integer(0) : int64_t{0};
   }
 
@@ -107,11 +115,11 @@ class SqliteStore final : public SessionStore {
     if (!end) query.blob(4, std::as_bytes(std::span("")));
     query.integer(5, wanted.limit);
     std::vector<StoredSession> sessions;
-    FULMAR_ASSIGN(bool more, query.next());
+    FULMAR_ASSIGN(bool more, of_file(query.next()));
     while (more) {
       sessions.push_back(
           {query.column_text(0), query.column_real(1), query.column_integer(2), query.column_integer(3)});
-      FULMAR_ASSIGN(more, query.next());
+      FULMAR_ASSIGN(more, of_file(query.next()));
     }
     return sessions;
   }

@@ -310,8 +310,10 @@ void StoreCourier::answer_lookups(Lock& lock) {
     answer(*lookup);
     if (!lookup->status.ok()) {
       answered = lookup->status;
-      // Whatever it is with the store, it is none of the session's: later it may tell.
-      if (answered.error().kind == ErrorKind::io) lookup->status = cannot_tell();
+      const ErrorKind kind = answered.error().kind;
+      spdlog::error("session '{}': {}", session_id_of(lookup->id), answered.error().text);
+      // Whatever it is with the store or the state, the client cannot mend it.
+      if (kind == ErrorKind::io || kind == ErrorKind::corrupt) lookup->status = cannot_tell();
     }
     lookup->answered();
     if (news) news();

@@ -52,10 +52,10 @@ constexpr Route kRoutes[] = {
     // Turns that are stored and can be continued.
     {"POST", "/v1/responses", kOpenai, Access::key, create_response},
     {"POST", "/v1/responses/input_tokens", kOpenai, Access::key, count_response_tokens},
-    {"POST", "/v1/responses/*/cancel", kOpenai, Access::key, cancel_response, true},
-    {"GET", "/v1/responses/*/input_items", kOpenai, Access::key, list_input_items, true},
-    {"GET", "/v1/responses/*", kOpenai, Access::key, show_response, true},
-    {"DELETE", "/v1/responses/*", kOpenai, Access::key, delete_response, true},
+    {"POST", "/v1/responses/*/cancel", kOpenai, Access::kept, cancel_response, true},
+    {"GET", "/v1/responses/*/input_items", kOpenai, Access::kept, list_input_items, true},
+    {"GET", "/v1/responses/*", kOpenai, Access::kept, show_response, true},
+    {"DELETE", "/v1/responses/*", kOpenai, Access::kept, delete_response, true},
 
     // Anthropic's API.
     {"POST", "/v1/messages", kAnthropic, Access::key, create_message},
@@ -96,17 +96,17 @@ constexpr Route kRoutes[] = {
     {"POST", "/state/chat/completions", kNative, Access::key, session_chat},
     {"POST", "/multi_state/chat/completions", kNative, Access::key, branch_chat},
     {"POST", "/v1/advanced/multi_state", kNative, Access::key, branch_chat},
-    {"POST", "/state/status", kNative, Access::key, list_sessions, true},
+    {"POST", "/state/status", kNative, Access::kept, list_sessions, true},
     {"POST", "/v1/admin/state/status", kNative, Access::admin, list_sessions, true},
-    {"POST", "/state/delete", kNative, Access::key, delete_session, true},
+    {"POST", "/state/delete", kNative, Access::kept, delete_session, true},
     {"POST", "/v1/admin/state/delete", kNative, Access::admin, delete_session, true},
 
     // Sessions as objects.
-    {"GET", "/v1/sessions", kOpenai, Access::key, list_session_objects, true},
-    {"GET", "/v1/sessions/*/state", kOpenai, Access::key, export_session, true},
-    {"PUT", "/v1/sessions/*/state", kOpenai, Access::key, import_session, false, nullptr, true},
-    {"POST", "/v1/sessions/*/fork", kOpenai, Access::key, fork_session, true},
-    {"DELETE", "/v1/sessions/*", kOpenai, Access::key, drop_session, true},
+    {"GET", "/v1/sessions", kOpenai, Access::kept, list_session_objects, true},
+    {"GET", "/v1/sessions/*/state", kOpenai, Access::kept, export_session, true},
+    {"PUT", "/v1/sessions/*/state", kOpenai, Access::kept, import_session, false, nullptr, true},
+    {"POST", "/v1/sessions/*/fork", kOpenai, Access::kept, fork_session, true},
+    {"DELETE", "/v1/sessions/*", kOpenai, Access::kept, drop_session, true},
 
     // Models and tuned states.
     {"POST", "/loadmodel", kAdmin, Access::admin, load_model_file},
@@ -119,8 +119,8 @@ constexpr Route kRoutes[] = {
 
     // Files with tuned states that clients send.
     {"POST", "/v1/state/upload", kNative, Access::listed, upload_state_file, false, nullptr, true},
-    {"GET", "/v1/state/list", kNative, Access::key, list_state_files},
-    {"POST", "/v1/state/list", kNative, Access::key, list_state_files},
+    {"GET", "/v1/state/list", kNative, Access::kept, list_state_files},
+    {"POST", "/v1/state/list", kNative, Access::kept, list_state_files},
     {"DELETE", "/v1/state/delete", kNative, Access::listed, delete_state_file},
     {"POST", "/v1/state/delete", kNative, Access::listed, delete_state_file},
 
@@ -138,10 +138,10 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/tokens/count", kNative, Access::key, count_tokens},
 
     // Steering requests under way.
-    {"DELETE", "/v1/requests/*", kAdmin, Access::key, cancel_request},
+    {"DELETE", "/v1/requests/*", kAdmin, Access::kept, cancel_request},
     {"POST", "/v1/server/stop", kNative, Access::admin, stop_requests},
-    {"POST", "/v1/server/pause", kNative, Access::key, pause_request, true},
-    {"POST", "/v1/server/resume", kNative, Access::key, resume_request, true},
+    {"POST", "/v1/server/pause", kNative, Access::kept, pause_request, true},
+    {"POST", "/v1/server/resume", kNative, Access::kept, resume_request, true},
 
     // Health and figures.
     {"GET", "/health", kOpenai, Access::open, health},

@@ -147,6 +147,16 @@ TEST_F(SqliteStores, ANewerSchemaIsRefusedByName) {
 }
 
 // By whatever name: the path itself, a symbolic link, a hard link.
+TEST_F(SqliteStores, NoNameOfAFileMeansAnythingElse) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  for (const std::string name : {":memory:", "file:kept.db?mode=memory"}) {
+    EXPECT_TRUE(open_sqlite_store(name).ok()) << name;
+    EXPECT_GT(fs::file_size(name), 0u) << name;
+  }
+  fs::current_path(before);
+}
+
 TEST_F(SqliteStores, OneProcessHasTheFile) {
   auto store = open();
   fs::create_symlink(path(), folder_ / "symbolic.db");

@@ -4,6 +4,8 @@
 #include <thread>
 
 #include "net/raw_socket.h"
+#include "server/native/adapters.h"
+#include "server/openai/openai.h"
 #include "server/routes.h"
 #include "server/server_rig.h"
 #include "server/status/status.h"
@@ -124,6 +126,23 @@ TEST(Auth, PagesOfOtherSitesDoNotAdministerAnOpenServer) {
   Headers keyed = elsewhere;
   keyed.add("X-Api-Key", "p");
   EXPECT_EQ(locked.post("/v1/server/stop", "{}", keyed).status, 200) << "the page was given the key";
+}
+
+// What names something that is kept, and what lists it.
+TEST(Auth, PagesOfOtherSitesDoNotGetAtWhatIsKeptOnAnOpenServer) {
+  const ServerRig open;
+  size_t guarded = 0;
+  for (const Route& route : routes()) {
+    const bool names_one = route.access == Access::key && route.path.find('*') != std::string_view::npos &&
+                           route.handle != refuse_adapters && route.handle != show_model;
+    EXPECT_FALSE(names_one) << route.path;
+    if (route.access != Access::kept) continue;
+    const std::string path = path_with(route.path, "x"), method(route.method);
+    EXPECT_EQ(open.send(method, path, "{}", header("Sec-Fetch-Site", "cross-site")).status, 403) << path;
+    EXPECT_NE(open.send(method, path, "{}", header("Sec-Fetch-Site", "same-origin")).status, 403) << path;
+    ++guarded;
+  }
+  EXPECT_GE(guarded, 15u);
 }
 
 TEST(Auth, SessionIdsAreNotShownWithoutTheKey) {

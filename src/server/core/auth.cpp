@@ -44,6 +44,7 @@ bool needs_key(const AuthRules& rules, Access access) {
     case Access::key_or_query:
       return !rules.open_translate;
     case Access::key:
+    case Access::kept:
     case Access::listed:
     case Access::admin:
       return true;

@@ -13,12 +13,13 @@
 namespace fulmar {
 
 enum class Access : uint8_t {
-  open,          // health routes, the page and OPTIONS: never checked
-  status,        // open, but file paths are hidden from callers without the key; closed by auth_all
-  listing,       // open by default; closed by auth_all
-  key,           // generation and state
-  listed,        // as key, but API keys open it only where their routes list it
-  admin,         // what changes the server for all: only keys that administer, or list it by its full name
+  open,     // health routes, the page and OPTIONS: never checked
+  status,   // open, but file paths are hidden from callers without the key; closed by auth_all
+  listing,  // open by default; closed by auth_all
+  key,      // generation
+  kept,     // as key, but what is kept is shown and changed for no page of another site where none is asked
+  listed,   // as key, but API keys open it only where their routes list it
+  admin,    // what changes the server for all: only keys that administer, or list it by its full name
   key_or_query,  // as key, and ?key= counts too: clients of this route can send nothing else
 };
 

@@ -182,9 +182,10 @@ Result<JsonValue> Call::read_body() {
 
 std::optional<ApiError> Call::refuse_caller() const {
   const AuthRules rules = service_->auth_rules();
-  const bool changes_server = route_.access == Access::admin || route_.access == Access::listed;
+  const bool guarded =
+      route_.access == Access::admin || route_.access == Access::listed || route_.access == Access::kept;
   // Where no key is asked for, a page of any site could have its visitors' browsers do this.
-  if (changes_server && rules.nothing_checked() && is_cross_site(request().headers)) {
+  if (guarded && rules.nothing_checked() && is_cross_site(request().headers)) {
     return ApiError{
         403, "Refused: sent by a page of another site, and no password is set", {}, "cross_site", {}};
   }

@@ -189,6 +189,8 @@ ApiError submit_fault(const Error& error) {
 
 }  // namespace
 
+ApiError no_model_loaded() { return {503, "No model loaded", {}, "model_not_loaded", {}}; }
+
 ServedModelPtr pick_model(const Call& call, Fields& fields) {
   return pick_model(call.service(), call.owner(), fields, call.request().headers.get(kStateHeader));
 }
@@ -212,7 +214,7 @@ ServedModelPtr pick_model(const Service& service, const Owner& owner, Fields& fi
     return reweighted(fields, std::move(started));
   }
   if (models.empty()) {
-    fields.fail({503, "No model loaded", {}, "model_not_loaded", {}});
+    fields.fail(no_model_loaded());
   } else {
     fields.fail({404, fmt::format("The model '{}' does not exist", name), "model", "model_not_found", {}});
   }

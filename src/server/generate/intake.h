@@ -27,6 +27,8 @@ ServedModelPtr pick_model(const Call& call, Fields& fields);
 // Likewise, with what the header X-RWKV-State-Id says.
 ServedModelPtr pick_model(const Service& service, const Owner& owner, Fields& fields,
                           std::string_view state_header);
+// The answer to what concerns models while none is loaded.
+ApiError no_model_loaded();
 // The field `model` as sent, of at most 256 bytes, or `otherwise`.
 std::string model_name(Fields& fields, std::string_view otherwise);
 

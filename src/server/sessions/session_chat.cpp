@@ -78,6 +78,7 @@ void session_chat(std::shared_ptr<Call> call) {
 }
 
 void list_sessions(std::shared_ptr<Call> call) {
+  if (call->service().models.empty()) return call->fail(no_model_loaded());
   const auto listed = all_sessions(*call);
   if (!listed.ok()) return call->fail(store_failed("sessions"));
   const std::vector<SessionInfo>& sessions = *listed;
@@ -98,6 +99,7 @@ void list_sessions(std::shared_ptr<Call> call) {
 }
 
 void delete_session(std::shared_ptr<Call> call) {
+  if (call->service().models.empty()) return call->fail(no_model_loaded());
   Fields fields(call->body());
   const std::string id = session_id_field(fields);
   const bool branches = fields.boolean("delete_prefix").value_or(false);

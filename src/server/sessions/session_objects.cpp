@@ -174,6 +174,7 @@ Result<std::vector<Listed>> sessions_behind(const Call& call, const std::string&
 }  // namespace
 
 void list_session_objects(std::shared_ptr<Call> call) {
+  if (call->service().models.empty()) return call->fail(no_model_loaded());
   const auto page = read_page(*call);
   if (!page.ok()) return call->fail(bad_value(page.error().text, "limit"));
   auto listed = sessions_behind(*call, page->after);
@@ -205,6 +206,7 @@ void list_session_objects(std::shared_ptr<Call> call) {
 }
 
 void export_session(std::shared_ptr<Call> call) {
+  if (call->service().models.empty()) return call->fail(no_model_loaded());
   const auto id = addressed_session(*call);
   if (!id) return;
   const auto found = find_session(*call, *id);
@@ -222,7 +224,7 @@ void import_session(std::shared_ptr<Call> call) {
   const auto id = addressed_session(*call);
   if (!id) return;
   const ServedModelPtr model = addressed_model(*call);
-  if (!model) return call->fail({503, "No model loaded", {}, "model_not_loaded", {}});
+  if (!model) return call->fail(no_model_loaded());
   const Result<StateBlob> blob = decode_blob(std::as_bytes(std::span(call->bytes())));
   if (!blob) return call->fail(api_error(blob.error()));
   if (const Status taken = model->engine->import_session(call->owner(), *id, *blob); !taken) {
@@ -232,6 +234,7 @@ void import_session(std::shared_ptr<Call> call) {
 }
 
 void fork_session(std::shared_ptr<Call> call) {
+  if (call->service().models.empty()) return call->fail(no_model_loaded());
   const auto id = addressed_session(*call);
   if (!id) return;
   Fields fields(call->body());
@@ -255,6 +258,7 @@ void fork_session(std::shared_ptr<Call> call) {
 }
 
 void drop_session(std::shared_ptr<Call> call) {
+  if (call->service().models.empty()) return call->fail(no_model_loaded());
   const auto addressed = addressed_session(*call);
   if (!addressed) return;
   const std::string& id = *addressed;

@@ -36,8 +36,8 @@ void write_schema(JsonWriter& json, const RouteNote& note) {
 void write_operation(JsonWriter& json, const Route& route, const RouteNote& note) {
   json.key(lower(route.method)).begin_object().member("summary", note.summary);
   json.key("security").begin_array();
-  if (route.access == Access::key || route.access == Access::key_or_query || route.access == Access::listed ||
-      route.access == Access::admin) {
+  if (route.access == Access::key || route.access == Access::kept || route.access == Access::key_or_query ||
+      route.access == Access::listed || route.access == Access::admin) {
     json.begin_object().key("password").begin_array().end_array().end_object();
   }
   json.end_array();
