@@ -1,15 +1,17 @@
-// The command line: one table of subcommands, each in a file of its own.
+// The command line: words in whatever spelling, parsed, and the command that they choose.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
-#include "app/core/commands.h"
+#include "app/command_line.h"
 #include "app/core/exit_code.h"
+#include "app/core/option_checks.h"
 #include "app/core/replaced.h"
-#include "app/core/version_text.h"
 #include "app/words/settings_file.h"
 #include "app/words/spellings.h"
 #include "base/exit_codes.h"
@@ -105,27 +107,18 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
 
   CLI::App app("Fulmar: RWKV inference engine and server", "fulmar");
-  app.set_version_flag("--version", version_text());
-  app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::simple);
-  app.footer(
-      "Each command has its own --help with examples. Exit codes: 0 fine, 1 internal, 2 usage, 3 file, 4 "
-      "resources, 5 the device failed, 6 answered turns could not be stored.");
   std::string log_level;
-  app.add_option("--log", log_level, "debug, info, warn, error or off (default info; also FULMAR_LOG)");
-
   Command chosen;
-  for (const auto add :
-       {add_serve, add_control, add_fleet, add_chat, add_generate, add_tokenize, add_tokenizer, add_inspect,
-        add_pull, add_models, add_convert, add_quantize, add_bench, add_eval, add_keys, add_doctor}) {
-    add(app, chosen);
-  }
+  set_up_parser(app, log_level, chosen);
   const auto line = read_line({argv + 1, argv + argc});
   if (!line.ok()) return report(line.error());
   try {
     parse(app, line->today.words);
   } catch (const CLI::ParseError& error) {
     return refuse(app, *line, error);
+  }
+  if (const std::string variable = empty_variable(app); !variable.empty()) {
+    return report({ErrorKind::invalid, variable + " is set and empty; wanted a value, or no such variable"});
   }
   set_up_log(log_level);
   for (const std::string& note : line->today.notes) spdlog::warn("{}", note);
@@ -135,5 +128,9 @@ int main(int argc, char** argv) {
   } catch (const DeviceFailure& failure) {
     std::fprintf(stderr, "fulmar: %s\n", failure.what());
     return kDeviceErrorExit;
+  } catch (const std::bad_alloc&) {
+    return report({ErrorKind::resource, "not enough memory"});
+  } catch (const std::system_error& failure) {  // such as a thread that cannot be started
+    return report({ErrorKind::resource, failure.what()});
   }
 }

@@ -47,24 +47,33 @@ void pin(std::thread& thread, int cpu) {
   (void)pthread_setaffinity_np(thread.native_handle(), sizeof(set), &set);
 }
 
+// Wakes the workers to say that there is no further loop, and waits for their ends.
+void end_all(std::vector<std::thread>& workers, std::atomic<bool>& stopping, std::atomic<uint32_t>& bell) {
+  stopping.store(true);
+  bell.fetch_add(1);
+  bell.notify_all();
+  for (std::thread& worker : workers) worker.join();
+}
+
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
   FULMAR_CHECK(threads >= 1 && static_cast<uint64_t>(threads) <= kInsideMask);
   const std::vector<int> allowed = allowed_processors();
   workers_.reserve(static_cast<size_t>(threads - 1));
-  for (int i = 1; i < threads; ++i) {
-    workers_.emplace_back([this] { work(); });
-    if (allowed.size() >= static_cast<size_t>(threads)) pin(workers_.back(), allowed[static_cast<size_t>(i)]);
+  try {
+    for (int i = 1; i < threads; ++i) {
+      workers_.emplace_back([this] { work(); });
+      if (allowed.size() >= static_cast<size_t>(threads))
+        pin(workers_.back(), allowed[static_cast<size_t>(i)]);
+    }
+  } catch (...) {  // the system has no further thread: those that there are end, and whoever asked is told
+    end_all(workers_, stopping_, bell_);
+    throw;
   }
 }
 
-ThreadPool::~ThreadPool() {
-  stopping_.store(true);
-  bell_.fetch_add(1);
-  bell_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
-}
+ThreadPool::~ThreadPool() { end_all(workers_, stopping_, bell_); }
 
 void ThreadPool::parallel_for(int64_t count, int64_t grain,
                               FunctionRef<void(int64_t begin, int64_t end)> body) {

@@ -10,6 +10,8 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from commands import commands, help_of
+
 PROGRAM = Path(sys.argv[1]).resolve()
 NO_NUMBERS = ["nan", "NaN", "-nan", "inf", "-inf", "infinity", "1e999", "-1e999", "", "many"]
 NUMBER = re.compile(r"^\s+(?:-\w,)?(--[\w-]+)(?:,\S+)? (?:FLOAT|INT|UINT|NUMBER|POSITIVE|NONNEGATIVE)\b")
@@ -20,15 +22,8 @@ def run(folder, *words):
                           stdin=subprocess.DEVNULL)
 
 
-def commands(folder, above=()):
-    """Every command that has no others below it, as the words that name it."""
-    text = run(folder, *above, "--help").stdout
-    names = re.findall(r"^  ([a-z]\S*)", text.partition("Subcommands:")[2].partition("\n\n")[0], re.MULTILINE) if len(above) < 2 else []
-    return [command for name in names for command in commands(folder, (*above, name))] if names else [above]
-
-
 def numeric_options(folder, command):
-    return [match.group(1) for line in run(folder, *command, "--help").stdout.splitlines() if (match := NUMBER.match(line))]
+    return [match.group(1) for line in help_of(PROGRAM, folder, *command).splitlines() if (match := NUMBER.match(line))]
 
 
 def fault(case):
@@ -44,7 +39,7 @@ def fault(case):
 
 def main():
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(4) as several:
-        options = [(command, option) for command in commands(folder) for option in numeric_options(folder, command)]
+        options = [(command, option) for command in commands(PROGRAM, folder) for option in numeric_options(folder, command)]
         cases = [(folder, command, option, value) for command, option in options for value in NO_NUMBERS]
         faults = [text for text in several.map(fault, cases) if text]
     print(f"{len(options)} options, {len(cases)} values: {len(faults)} taken or refused without their name")

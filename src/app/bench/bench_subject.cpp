@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "app/core/within.h"
+#include "app/core/option_checks.h"
 #include "files/safetensors.h"
 #include "files/strategy.h"
 #include "files/synthetic.h"
@@ -102,7 +102,7 @@ void add_subject_flags(CLI::App& app, BenchSubject& subject) {
       ->needs("--synthetic")
       ->check(within(0.0, 0.99));
   app.add_option("--rows", subject.model.max_rows, "rows of one step; 0: suited to the device")
-      ->check(CLI::Range(0, 65536));
+      ->check(whole(0, 65536));
 }
 
 void add_one_state_flags(CLI::App& app, BenchSubject& subject) {

@@ -6,13 +6,13 @@
 
 #include "app/bench/bench_commands.h"
 #include "app/bench/bench_model.h"
-#include "app/core/within.h"
+#include "app/core/option_checks.h"
 
 namespace fulmar {
 
 void add_timing_flags(CLI::App& app, int& repeats, double& seconds) {
   app.add_option("--repeats", repeats, "timed runs of each line")
-      ->check(CLI::Range(1, 1000))
+      ->check(whole(1, 1000))
       ->capture_default_str();
   app.add_option("--seconds", seconds, "begin no further run after so long")
       ->check(within(0.001, 1e6))
@@ -20,7 +20,9 @@ void add_timing_flags(CLI::App& app, int& repeats, double& seconds) {
 }
 
 void add_decode_flag(CLI::App& app, std::string& decode) {
-  app.add_option("--decode", decode, "numbers of sequences to decode together")->capture_default_str();
+  app.add_option("--decode", decode, "numbers of sequences to decode together")
+      ->check(may_be_empty())
+      ->capture_default_str();
 }
 
 void add_report_flag(CLI::App& app, std::string& json) {

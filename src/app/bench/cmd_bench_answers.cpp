@@ -11,7 +11,7 @@
 #include "app/bench/bench_structured.h"
 #include "app/bench/bench_subject.h"
 #include "app/core/exit_code.h"
-#include "app/core/within.h"
+#include "app/core/option_checks.h"
 #include "text/locate_vocabulary.h"
 
 namespace fulmar {
@@ -115,7 +115,7 @@ void add_bench_drafts(CLI::App& bench, Command& chosen) {
       ->check(within(0.0, 1.0))
       ->capture_default_str();
   command->add_option("--speculate-most", flags->options.most, "most drafted tokens of a sequence and step")
-      ->check(CLI::Range(int64_t{1}, kMostDeferred - 1))
+      ->check(whole(1, kMostDeferred - 1))
       ->capture_default_str();
   add_timing_flags(*command, flags->options.repeats, flags->options.seconds);
   add_report_flag(*command, flags->json);

@@ -6,6 +6,7 @@
 #include "app/bench/bench_subject.h"
 #include "app/bench/load_bench.h"
 #include "app/core/exit_code.h"
+#include "app/core/option_checks.h"
 #include "app/served/served_engine.h"
 
 namespace fulmar {
@@ -46,7 +47,7 @@ Result<int> measure_serve(ServeCommand command) {
 
 void add_slots_flag(CLI::App& app, int64_t& slots) {
   app.add_option("--slots", slots, "sequences that our own server runs at once; 0 suits the load")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole(0, kMostRows))
       ->capture_default_str();
 }
 
@@ -61,9 +62,7 @@ void add_bench_load(CLI::App& bench, Command& chosen) {
       ->capture_default_str();
   command->add_option("--rate", load.rate, "requests per second, or inf for all at once")
       ->capture_default_str();
-  command->add_option("--num-prompts", load.num_prompts)
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
+  command->add_option("--num-prompts", load.num_prompts)->check(whole(1, 1'000'000))->capture_default_str();
   command->add_option("--url", load.url, "a server that runs, http://HOST:PORT; default: one of our own");
   command->add_option("--dataset", load.dataset, "conversations, a ShareGPT file; default: made-up prompts");
   add_slots_flag(*command, load.slots);
@@ -78,9 +77,9 @@ void add_bench_serve(CLI::App& bench, Command& chosen) {
   CLI::App* command =
       bench.add_subcommand("serve", "streams that decode together: steps alone, engine, server");
   StreamFlags& streams = flags->streams;
-  command->add_option("--streams", streams.streams)->check(CLI::Range(1, 65536))->capture_default_str();
+  command->add_option("--streams", streams.streams)->check(whole(1, 65536))->capture_default_str();
   command->add_option("--tokens", streams.tokens, "of each stream")
-      ->check(CLI::Range(2, 65536))
+      ->check(whole(2, 65536))
       ->capture_default_str();
   add_slots_flag(*command, streams.slots);
   add_subject_flags(*command, flags->subject);

@@ -14,7 +14,7 @@
 #include "app/bench/bench_subject.h"
 #include "app/bench/bench_sums.h"
 #include "app/core/exit_code.h"
-#include "app/core/within.h"
+#include "app/core/option_checks.h"
 
 namespace fulmar {
 
@@ -143,6 +143,7 @@ Result<int> bench_steps(const StepsFlags& flags, bool kernels) {
 void add_case_flags(CLI::App& command, StepsFlags& flags) {
   add_decode_flag(command, flags.decode);
   command.add_option("--prefill", flags.prefill, "prompts to process, as sequences x tokens")
+      ->check(may_be_empty())
       ->capture_default_str();
   command.add_option("--mixed", flags.mixed,
                      "steps in which prompts are fed beside sequences that decode, as sequences + prompts x "

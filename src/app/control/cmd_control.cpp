@@ -10,7 +10,7 @@
 
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
-#include "app/core/within.h"
+#include "app/core/option_checks.h"
 #include "base/log.h"
 #include "control/config_file.h"
 #include "control/control_server.h"
@@ -27,7 +27,9 @@ struct ControlFlags {
 
 void add_flags(CLI::App& app, ControlFlags& flags) {
   ControlOptions& control = flags.control;
-  app.add_option("--port", control.port, "0 takes a free one")->capture_default_str();
+  app.add_option("--port", control.port, "0 takes a free one")
+      ->check(whole(0, kMostPort))
+      ->capture_default_str();
   app.add_option("--host", control.host, "address to listen on; 0.0.0.0 for every one")
       ->capture_default_str();
   app.add_option("--password", control.password, "required from clients (Bearer, HTTP Basic or X-Api-Key)")
@@ -48,7 +50,7 @@ void add_flags(CLI::App& app, ControlFlags& flags) {
   app.add_option("--grace", flags.grace_seconds, "seconds from SIGTERM to SIGKILL when a worker is stopped")
       ->check(within(0.0, 86400.0))
       ->capture_default_str();
-  app.add_option("--io-threads", control.io_threads)->check(CLI::Range(1, 64))->capture_default_str();
+  app.add_option("--io-threads", control.io_threads)->check(whole(1, 64))->capture_default_str();
   app.footer(
       "Examples:\n"
       "  fulmar control --models-dir models\n"

@@ -15,7 +15,7 @@
 
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
-#include "app/core/within.h"
+#include "app/core/option_checks.h"
 #include "base/log.h"
 #include "cache/worker_directory.h"
 #include "control/haproxy.h"

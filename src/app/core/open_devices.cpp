@@ -12,7 +12,7 @@
 #include <span>
 #include <thread>
 
-#include "app/core/within.h"
+#include "app/core/option_checks.h"
 #include "base/log.h"
 #include "base/user_folder.h"
 #include "cpu/cpu_ops.h"
@@ -25,6 +25,7 @@ namespace {
 // Rows after which a GPU writes f32 states by default, where decoding many sequences was quickest.
 constexpr int64_t kDeferOnGpu = 4;
 constexpr size_t kMostDevices = 64;
+constexpr int kMostThreads = 1024;
 constexpr std::string_view kKinds[] = {"cuda", "hip"};
 constexpr const char* kWanted =
     "auto, all, or numbers of GPUs, cuda:N, hip:N or cpu with commas between them";
@@ -185,7 +186,7 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
                  "layers of each device of the list, such as 10,22; default: by memory and speed");
   app.add_option("--pp-steps", flags.pp_steps,
                  "steps under way at once in a pipeline; 0: one for each device")
-      ->check(CLI::Range(0, 256))
+      ->check(whole(0, 256))
       ->capture_default_str()
       ->group("");
   app.add_option("--collective-timeout", flags.collective_timeout,
@@ -193,7 +194,9 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
       ->check(within(0.1, 3600.0))
       ->capture_default_str()
       ->group("");
-  app.add_option("--threads", flags.threads, "CPU threads; 0 takes all cores")->capture_default_str();
+  app.add_option("--threads", flags.threads, "CPU threads; 0 takes all cores")
+      ->check(whole(0, kMostThreads))
+      ->capture_default_str();
   app.add_option("--activation", flags.activation,
                  "rounding before products: fp16, bf16, fp8 of a GPU; int22, int15, int8 of a CPU, from "
                  "exact to quick")
@@ -215,7 +218,7 @@ void add_state_flags(CLI::App& app, DeviceFlags& flags) {
          "--defer-state-writes", flags.defer,
          "write states after every M-th token only, 1 to 16; auto: 4 for fp32 states on a GPU, else 1")
       ->transform(CLI::Transformer(std::map<std::string, std::string>{{"auto", "0"}}).description(""))
-      ->check(CLI::Range(int64_t{0}, kMostDeferred))
+      ->check(whole(0, kMostDeferred))
       ->default_str("auto")
       ->group("");
 }

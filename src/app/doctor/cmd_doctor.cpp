@@ -7,6 +7,7 @@
 
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
+#include "app/core/option_checks.h"
 #include "app/doctor/doctor_checks.h"
 #include "app/doctor/doctor_facts.h"
 
@@ -30,7 +31,9 @@ void add_doctor(CLI::App& app, Command& chosen) {
       "doctor", "Look at CPU, GPU, driver, port, disk, model and vocabulary, and say what to do");
   command->add_option("-m,--model", flags->model, "the model that would be served; default: the demo model");
   command->add_option("--host", flags->host, "address to listen on")->capture_default_str();
-  command->add_option("--port", flags->port, "port to listen on")->capture_default_str();
+  command->add_option("--port", flags->port, "port to listen on")
+      ->check(whole(0, kMostPort))
+      ->capture_default_str();
   command->add_option("--state-db-path", flags->session_db, "where sessions would be kept")
       ->capture_default_str();
   command->footer(

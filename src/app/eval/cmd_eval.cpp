@@ -13,7 +13,7 @@
 #include "app/core/commands.h"
 #include "app/core/draft_source.h"
 #include "app/core/exit_code.h"
-#include "app/core/within.h"
+#include "app/core/option_checks.h"
 #include "app/eval/compare_models.h"
 #include "app/eval/eval_suite.h"
 #include "app/eval/schema_eval.h"
@@ -247,10 +247,12 @@ void add_eval(CLI::App& app, Command& chosen) {
                       "as .tar, either as .xz: which compile, take valid instances and refuse invalid ones, "
                       "in what time; needs a vocabulary and no model");
   command->add_flag("--each", flags->schemas.each, "print what went wrong with each schema of --schemas");
-  command->add_option("--sample", flags->schemas.sample,
-                      "only so many schemas of --schemas, evenly spread and always the same");
+  command
+      ->add_option("--sample", flags->schemas.sample,
+                   "only so many schemas of --schemas, evenly spread and always the same; 0: all")
+      ->check(whole(0, kMostRows));
   command->add_option("--slots", flags->slots, "sequences that run at once")
-      ->check(CLI::Range(1, 4096))
+      ->check(whole(1, 4096))
       ->capture_default_str();
   command
       ->add_option(

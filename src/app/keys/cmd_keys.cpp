@@ -9,6 +9,7 @@
 
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
+#include "app/core/option_checks.h"
 #include "app/keys/key_file.h"
 #include "server/core/api_keys.h"
 
@@ -93,13 +94,12 @@ void add_keys(CLI::App& app, Command& chosen) {
       "A running server reads the file again at SIGHUP.");
   auto* add = command->add_subcommand("add", "Make a key, print it once, keep its hash");
   add->add_option("name", flags->key.name, "who it is for")->required();
-  constexpr int64_t kMost = int64_t{1} << 40;
   add->add_option("--requests-per-minute", flags->key.requests_per_minute, "0: no limit")
-      ->check(CLI::Range(int64_t{0}, kMost));
+      ->check(whole(0, kMostTokens));
   add->add_option("--tokens-per-minute", flags->key.tokens_per_minute, "of prompts and answers; 0: no limit")
-      ->check(CLI::Range(int64_t{0}, kMost));
+      ->check(whole(0, kMostTokens));
   add->add_option("--max-rows", flags->key.max_rows, "rows under way at one time; 0: no limit")
-      ->check(CLI::Range(int64_t{0}, kMost));
+      ->check(whole(0, kMostTokens));
   auto* route = add->add_option(
       "--route", flags->key.routes,
       "path that the key opens, '/*' at its end for all below but administration; repeatable; "

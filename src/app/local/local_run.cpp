@@ -3,9 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <csignal>
+#include <limits>
 #include <random>
 
-#include "app/core/within.h"
+#include "app/core/option_checks.h"
 #include "base/mailbox.h"
 
 namespace fulmar {
@@ -27,12 +28,12 @@ class Inbox final : public Listener {
 
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
   app.add_option("-n,--max-tokens", flags.max_tokens, "most tokens to generate")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole(0, kMostTokens))
       ->capture_default_str();
   app.add_option("-t,--temperature", flags.temperature, "0 is greedy")
       ->check(within(0.0, 1000.0))
       ->capture_default_str();
-  app.add_option("--top-k", flags.top_k, "0 is no limit")->capture_default_str();
+  app.add_option("--top-k", flags.top_k, "0 is no limit")->check(whole(0, 1 << 30))->capture_default_str();
   app.add_option("--top-p", flags.top_p, "0 is greedy")->check(within(0.0, 1.0))->capture_default_str();
   app.add_option("--min-p", flags.min_p)->check(within(0.0, 1.0))->capture_default_str();
   app.add_option("--presence", flags.presence, "penalty of a token's first repetition")
@@ -44,9 +45,9 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
   app.add_option("--decay", flags.decay, "of penalties, per token")
       ->check(within(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--seed", flags.seed, "makes a draw repeatable")->each([&flags](const std::string&) {
-    flags.seeded = true;
-  });
+  app.add_option("--seed", flags.seed, "makes a draw repeatable")
+      ->check(whole(0, std::numeric_limits<uint64_t>::max()))
+      ->each([&flags](const std::string&) { flags.seeded = true; });
   app.add_option("--stop", flags.stops, "text that ends the output (may be given several times)")->take_all();
 }
 

@@ -8,6 +8,7 @@
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
 #include "app/core/model_source.h"
+#include "app/core/option_checks.h"
 #include "app/served/served_engine.h"
 #include "cpu/cpu_ops.h"
 #include "files/checkpoint.h"
@@ -168,7 +169,7 @@ void add_inspect(CLI::App& app, Command& chosen) {
   command->add_flag("--quick", flags->quick, "do not look for NaN and infinity");
   command->add_flag("--plan", flags->plan, "say what serving it would take of which device's memory");
   command->add_option("--slots", flags->slots, "sequences that run at once, whose states the plan counts")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole(0, kMostRows))
       ->capture_default_str();
   add_device_flags(*command, flags->devices);
   add_state_flags(*command, flags->devices);

@@ -8,8 +8,8 @@
 
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
+#include "app/core/option_checks.h"
 #include "app/core/progress_bar.h"
-#include "app/core/within.h"
 #include "app/models/model_pulls.h"
 #include "hub/pull.h"
 

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "app/core/within.h"
+#include "app/core/option_checks.h"
 #include "files/model_files.h"
 #include "net/worker_proof.h"
 #include "server/core/api_keys.h"
@@ -38,7 +38,9 @@ void add_door_flags(CLI::App& app, ServeFlags& flags) {
   ServerOptions& server = flags.server;
   app.option_defaults()->group("Server");
   app.add_option("--host", server.host, "address to listen on; 0.0.0.0 for every one")->capture_default_str();
-  app.add_option("--port", server.port, "0 takes a free one")->capture_default_str();
+  app.add_option("--port", server.port, "0 takes a free one")
+      ->check(whole(0, kMostPort))
+      ->capture_default_str();
   app.add_option("--grace", flags.grace_seconds, "seconds that running requests have after SIGTERM")
       ->check(within(0.0, 86400.0))
       ->capture_default_str();
@@ -72,14 +74,16 @@ void add_request_flags(CLI::App& app, ServeFlags& flags) {
       ->capture_default_str();
   app.add_flag("--strict-model", server.strict_model, "404 for unknown model names");
   app.add_option("--max-tokens-limit", server.limits.max_tokens, "larger max_tokens are clamped")
+      ->check(whole(1, kMostTokens))
       ->capture_default_str();
   app.add_option("--max-request-rows", server.limits.max_request_rows, "rows of one request")
+      ->check(whole(1, kMostRows))
       ->capture_default_str();
   app.add_option("--max-body-mib", flags.body_mib, "larger request bodies are refused")
-      ->check(within<int64_t>(1, 4096))
+      ->check(whole(1, 4096))
       ->capture_default_str();
   app.add_option("--io-threads", server.io_threads, "threads that read and write connections")
-      ->check(within<int64_t>(1, 64))
+      ->check(whole(1, 64))
       ->capture_default_str()
       ->group("");
 }
@@ -88,7 +92,7 @@ void add_request_flags(CLI::App& app, ServeFlags& flags) {
 void add_admin_flags(CLI::App& app, ServeFlags& flags) {
   app.option_defaults()->group("Files of clients");
   app.add_option("--mrssmax", flags.server.limits.max_mixture_files, "tuned states of one mixture")
-      ->check(within<int64_t>(1, 64))
+      ->check(whole(1, 64))
       ->capture_default_str()
       ->group("");
   app.add_option("--state-dir", flags.admin.states,

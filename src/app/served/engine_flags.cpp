@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <map>
 
+#include "app/core/option_checks.h"
 #include "app/core/replaced.h"
-#include "app/core/within.h"
 #include "ops/ring.h"
 
 namespace fulmar {
@@ -20,20 +20,20 @@ void add_queue_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.option_defaults()->group("Load");
   app.add_option("--slots", flags.slots, "sequences that run at once; auto fits the memory")
       ->transform(CLI::Transformer(std::map<std::string, std::string>{{"auto", "0"}}).description(""))
-      ->check(at_least(0))
+      ->check(whole(0, kMostRows))
       ->default_str("auto");
   app.add_option("--prefill-chunk", flags.prefill_chunk, "most prompt tokens of one step; 0 suits the device")
-      ->check(at_least(0))
+      ->check(whole(0, kMostRows))
       ->capture_default_str();
   app.add_option("--max-queue", flags.max_queue, "requests that may wait; more are answered with 503")
-      ->check(at_least(1))
+      ->check(whole(1, kMostRows))
       ->capture_default_str();
   app.add_option("--max-prompt-tokens", flags.max_prompt_tokens, "longer prompts are refused; 0: none is")
-      ->check(at_least(0))
+      ->check(whole(0, kMostTokens))
       ->capture_default_str();
-  replaced(app.add_option("--max-waiting-rows", flags.max_waiting_rows)->check(at_least(1)),
+  replaced(app.add_option("--max-waiting-rows", flags.max_waiting_rows)->check(whole(1, kMostRows)),
            "is not needed: it follows from --max-queue");
-  replaced(app.add_option("--max-waiting-mib", flags.max_waiting_mib)->check(within<int64_t>(1, 1 << 20)),
+  replaced(app.add_option("--max-waiting-mib", flags.max_waiting_mib)->check(whole(1, 1 << 20)),
            "is not needed: it follows from --max-queue");
 }
 
@@ -49,10 +49,11 @@ void add_cache_flags(CLI::App& app, ServeEngineFlags& flags) {
       ->check(within(0.0, kMostMiB));
   CacheShares& unsaid = flags.cache.unsaid;
   const auto counted = [&](const char* name, auto& value, const char* now, std::string& given) {
-    replaced(app.add_option(name, value)->check(at_least(0))->each([&given, name](const std::string&) {
-      given = name;
-    }),
-             fmt::format("is spelled {} MIB now, for sessions and prompt beginnings", now));
+    replaced(
+        app.add_option(name, value)->check(whole(0, kMostRows))->each([&given, name](const std::string&) {
+          given = name;
+        }),
+        fmt::format("is spelled {} MIB now, for sessions and prompt beginnings", now));
   };
   counted("--l1-capacity", unsaid.device_sessions, "--cache-device", flags.cache.device_count);
   counted("--prefix-slots", unsaid.device_prefixes, "--cache-device", flags.cache.device_count);
@@ -81,7 +82,7 @@ void add_session_flags(CLI::App& app, ServeEngineFlags& flags) {
       ->capture_default_str();
   app.add_option("--session-queue-mib", flags.sessions.queue_mib,
                  "turns that may wait for a store that is away")
-      ->check(within<int64_t>(1, 1 << 20))
+      ->check(whole(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--state-flush-seconds", flags.sessions.flush_seconds,
                  "a committed turn is on disk at most this much later")
@@ -102,7 +103,7 @@ void add_text_flags(CLI::App& app, ServeEngineFlags& flags) {
       ->capture_default_str();
   app.add_option("--draft-model", flags.draft_model, "small model with the same vocabulary");
   app.add_option("--speculate-most", flags.speculate_most, "most drafted tokens of a sequence and step")
-      ->check(within<int64_t>(1, kMostDeferred - 1))
+      ->check(whole(1, kMostDeferred - 1))
       ->capture_default_str()
       ->group("");
   app.add_option("--think-template", flags.think_template, "auto, g1 or none")

@@ -1,0 +1,85 @@
+#include "app/core/option_checks.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace fulmar {
+namespace {
+
+constexpr const char* kMayBeEmpty = "may be empty";
+
+// A check of which the help says nothing; its name is what it wants.
+CLI::Validator check_of(std::string wanted, std::function<bool(const std::string&)> fits) {
+  const auto fault = [wanted, fits = std::move(fits)](std::string& word) {
+    return fits(word) ? std::string() : fmt::format("is '{}'; wanted {}", word, wanted);
+  };
+  return {fault, "", wanted};
+}
+
+// True where the text is a decimal number and nothing else, which CLI11 reads in the same way: not as octal,
+// say.
+template <class Number>
+bool reads_as(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  return error == std::errc() && end == text.data() + text.size() &&
+         (digits == "0" || !digits.starts_with('0'));
+}
+
+}  // namespace
+
+CLI::Validator within(double least, double most) {
+  return check_of(fmt::format("FLOAT in [{:g} - {:g}]", least, most), [least, most](const std::string& word) {
+    double value = 0;  // no comparison holds for NaN
+    return CLI::detail::lexical_cast(word, value) && value >= least && value <= most;
+  });
+}
+
+CLI::Validator whole(int64_t least, uint64_t most) {
+  return check_of(fmt::format("INT in [{} - {}]", least, most), [least, most](const std::string& word) {
+    int64_t negative = 0;
+    uint64_t value = 0;
+    if (word.starts_with('-')) return reads_as(word, negative) && negative < 0 && negative >= least;
+    return reads_as(word, value) && value <= most && (least < 0 || value >= static_cast<uint64_t>(least));
+  });
+}
+
+CLI::Validator may_be_empty() {
+  return {[](std::string&) { return std::string(); }, "", kMayBeEmpty};
+}
+
+bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+bool takes_empty_value(const CLI::Option& option) {
+  try {
+    return const_cast<CLI::Option&>(option).get_validator(kMayBeEmpty) != nullptr;
+  } catch (const CLI::OptionNotFound&) {
+    return false;
+  }
+}
+
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (!takes_value(*option) || takes_empty_value(*option)) continue;
+    option->check(
+        [](const std::string& word) { return word.empty() ? "is empty; wanted a value" : std::string(); });
+  }
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) refuse_empty_values(*command);
+}
+
+std::string empty_variable(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const char* const value =
+        option->get_envname().empty() ? nullptr : std::getenv(option->get_envname().c_str());
+    if (value != nullptr && *value == 0 && option->count() == 0) return option->get_envname();
+  }
+  for (const CLI::App* command : app.get_subcommands()) {
+    if (std::string found = empty_variable(*command); !found.empty()) return found;
+  }
+  return {};
+}
+
+}  // namespace fulmar
