@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whatever reads from the network does so into what has a bound by construction, and whatever runs on a thread of ours
-has one outermost handler. So each primitive without one has a single home in src/; its use elsewhere is an error."""
+"""Whatever reads from the network does so into what has a bound by construction, whatever reads a file that somebody
+named neither waits nor ends the program (what writes one says why it cannot), and whatever runs on a thread of ours has one outermost handler. So each primitive without one has a single home in src/; its use elsewhere is an error."""
 import pathlib
 import re
 import sys
@@ -15,6 +15,12 @@ HOMES = [
     (r"\bstd::j?thread\b(?!::)|\bpthread_create\b", {"base/thread.h", "base/thread.cpp", "cpu/thread_pool.h", "cpu/thread_pool.cpp"},
      "Thread or run_on_threads of base/thread.h"),
     (r"\binflate\w*\s*\(", {"net/gzip.cpp", "files/zip.cpp"}, "gunzip of net/gzip.h"),
+    (r"\b(?:std::)?(?:ifstream|fstream|filebuf|istreambuf_iterator)\b", set(), "read_file of base/read_file.h"),
+    # Of what was fetched, into a folder of ours.
+    (r"\bfopen\s*\(|\bfreopen\s*\(", {"hub/transfer.cpp", "hub/file_digest.cpp"}, "read_file of base/read_file.h"),
+    (r"\bO_RDONLY\b", {"base/read_file.cpp", "files/mapped_file.cpp", "hub/pull.cpp", "control/child_process.cpp"},
+     "read_file of base/read_file.h"),
+    (r"\bofstream\b", {"base/write_file.cpp"}, "write_file or write_whole_file of base/write_file.h, which say why they fail"),
 ]
 COMMENT = re.compile(r"//.*")
 
@@ -30,13 +36,13 @@ def uses_elsewhere(root):
             for pattern, homes, instead in HOMES:
                 found = re.search(pattern, COMMENT.sub("", line))
                 if found and name not in homes:
-                    wrong.append(f"{name}:{number}: '{found[0]}' is for {', '.join(sorted(homes))} alone; use {instead}")
+                    wrong.append(f"{name}:{number}: '{found[0]}' is for {', '.join(sorted(homes)) or 'no file'} alone; use {instead}")
     return wrong
 
 
 def main():
     wrong = uses_elsewhere(pathlib.Path(__file__).parent.parent / "src")
-    print("\n".join(wrong) if wrong else "readers: what comes from the network has a bound wherever it is read")
+    print("\n".join(wrong) if wrong else "readers: what comes from the network or a file has a bound wherever it is read")
     return 1 if wrong else 0
 
 

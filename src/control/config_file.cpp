@@ -5,11 +5,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
+#include "base/read_file.h"
 namespace fulmar {
 namespace {
 
@@ -103,12 +102,10 @@ Result<std::vector<WorkerSpec>> parse_config(const std::string& yaml, const Work
 }
 
 Result<std::vector<WorkerSpec>> read_config(const std::string& path, const WorkerSurroundings& around) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return Error{ErrorKind::not_found, fmt::format("cannot read configuration file {}", path)};
-  }
-  auto specs = parse_config(text.str(), around);
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  const auto text = read_file(path, kMostBytes);
+  if (!text.ok()) return Error{text.error().kind, "configuration file " + text.error().text};
+  auto specs = parse_config(*text, around);
   if (!specs.ok()) return Error{specs.error().kind, path + ": " + specs.error().text};
   return specs;
 }

@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <fstream>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 #include "base/log.h"
+#include "base/read_file.h"
 #include "base/unix_time.h"
+#include "base/write_file.h"
 #include "net/json.h"
 #include "net/json_writer.h"
 
@@ -17,6 +18,7 @@ namespace fulmar {
 namespace {
 
 constexpr double kDay = 86'400;
+constexpr size_t kMostBytes = size_t{64} << 20;  // of the file that are read
 constexpr size_t kMostLines = 40'000;  // of the file, before what is older than a day is dropped from it
 
 template <class Figure>
@@ -105,7 +107,7 @@ History::History(std::string file, size_t most_samples)
 }
 
 void History::read_file() {
-  std::ifstream in(file_);
+  std::istringstream in(read_if_there(file_, kMostBytes));
   const double oldest = unix_time() - kDay;
   for (std::string line; std::getline(in, line);) {
     ++lines_;
@@ -118,18 +120,16 @@ void History::read_file() {
 }
 
 void History::write_file() {
-  const std::string fresh = file_ + ".part";
-  std::ofstream out(fresh, std::ios::trunc);
+  std::string text;
   lines_ = 0;
   for (const auto& [series, ring] : minutes_) {
     for (const HistorySample& minute : ring) {
-      out << line_of(series, minute);
+      text += line_of(series, minute);
       ++lines_;
     }
   }
-  out.close();
-  if (!out || std::rename(fresh.c_str(), file_.c_str()) != 0)
-    spdlog::warn("figures not written to {}", file_);
+  const Status written = write_whole_file(file_, text);
+  if (!written.ok()) spdlog::warn("figures: {}", written.error().text);
 }
 
 void History::add_minute(const std::string& series, const HistorySample& minute) {
@@ -137,10 +137,8 @@ void History::add_minute(const std::string& series, const HistorySample& minute)
   ring.push_back(minute);
   while (ring.size() > kMostMinutes || ring.front().time < minute.time - kDay) ring.pop_front();
   if (file_.empty()) return;
-  std::ofstream out(file_, std::ios::app);
-  out << line_of(series, minute);
-  out.close();
-  if (!out) spdlog::warn("figures not written to {}", file_);
+  const Status written = append_to_file(file_, line_of(series, minute));
+  if (!written.ok()) spdlog::warn("figures: {}", written.error().text);
   if (++lines_ > kMostLines) {
     std::erase_if(minutes_, [&](const auto& entry) { return entry.second.back().time < minute.time - kDay; });
     write_file();

@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "base/exit_codes.h"
 #include "base/log.h"
+#include "base/read_file.h"
 #include "base/unix_time.h"
 #include "net/worker_proof.h"
 
@@ -24,10 +25,11 @@ constexpr int64_t kEventLines = 20;
 
 // Resident bytes of a process, or 0.
 uint64_t resident_bytes(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
+  constexpr size_t kMostBytes = 4096;
+  std::istringstream numbers(read_if_there("/proc/" + std::to_string(pid) + "/statm", kMostBytes));
   uint64_t total = 0, resident = 0;
-  file >> total >> resident;
-  return file ? resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+  numbers >> total >> resident;
+  return numbers ? resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
 }
 
 // The worker must finish within our grace period: a second is left for its last words.

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <limits>
+#include <sstream>
 #include <thread>
 
 #include "base/check.h"
+#include "base/read_file.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/interleaved.h"
 #include "cpu/linear_amx.h"
@@ -86,7 +87,8 @@ std::string CpuOps::name() const {
 }
 
 size_t CpuOps::memory_free() const {
-  std::ifstream meminfo("/proc/meminfo");
+  constexpr size_t kMostBytes = size_t{1} << 16;
+  std::istringstream meminfo(read_if_there("/proc/meminfo", kMostBytes));
   for (std::string key, rest; meminfo >> key && std::getline(meminfo, rest);) {
     if (key == "MemAvailable:") return static_cast<size_t>(std::strtoull(rest.c_str(), nullptr, 10)) * 1024;
   }

@@ -8,10 +8,10 @@
 #include <ostream>
 
 #include "base/check.h"
+#include "base/write_file.h"
 #include "files/gguf.h"
 #include "files/gguf_model.h"
 #include "files/gguf_names.h"
-#include "files/whole_file.h"
 #include "tensor/convert.h"
 
 namespace fulmar {

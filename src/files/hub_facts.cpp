@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
-#include "files/small_file.h"
+#include "base/read_file.h"
 
 namespace fulmar {
 namespace {
@@ -46,12 +46,12 @@ Status read_config(dom::object config, Facts& facts) {
 }
 
 void read_template(const fs::path& folder, Facts& facts) {
-  const Result<std::string> alone = read_small_file(folder / "chat_template.jinja", kLargestTemplate);
+  const Result<std::string> alone = read_file(folder / "chat_template.jinja", kLargestTemplate);
   if (alone.ok()) {
     facts[kTemplateFact] = *alone;
     return;
   }
-  const Result<std::string> config = read_small_file(folder / "tokenizer_config.json", kLargestFile);
+  const Result<std::string> config = read_file(folder / "tokenizer_config.json", kLargestFile);
   if (!config.ok()) return;
   dom::parser parser;
   std::string_view text;
@@ -64,7 +64,7 @@ void read_template(const fs::path& folder, Facts& facts) {
 Result<Facts> read_hub_facts(const fs::path& folder) {
   Facts facts;
   read_template(folder, facts);
-  const Result<std::string> text = read_small_file(folder / "config.json", kLargestFile);
+  const Result<std::string> text = read_file(folder / "config.json", kLargestFile);
   if (!text.ok() && text.error().kind == ErrorKind::not_found) return facts;
   if (!text.ok()) return text.error();
   dom::parser parser;

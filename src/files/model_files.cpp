@@ -10,8 +10,8 @@
 #include <optional>
 #include <set>
 
+#include "base/read_file.h"
 #include "files/bytes.h"
-#include "files/small_file.h"
 
 namespace fulmar {
 namespace {
@@ -108,7 +108,7 @@ Status check_sets(const std::string& index, const std::set<std::string>& shards)
 // {"weight_map": {tensor: shard}}
 Result<Candidate> read_index(const fs::path& folder, const std::string& name,
                              const std::set<std::string>& names) {
-  FULMAR_ASSIGN(const std::string text, read_small_file(folder / name, kLargestIndex));
+  FULMAR_ASSIGN(const std::string text, read_file(folder / name, kLargestIndex));
   simdjson::dom::parser parser;
   simdjson::dom::object map;
   if (parser.parse(text).at_key("weight_map").get(map) != simdjson::SUCCESS) {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <ostream>
 
-#include "files/whole_file.h"
+#include "base/write_file.h"
 #include "files/zip_writer.h"
 #include "tensor/convert.h"
 

@@ -9,7 +9,7 @@
 #include <ostream>
 #include <unordered_set>
 
-#include "files/whole_file.h"
+#include "base/write_file.h"
 
 namespace fulmar {
 namespace {

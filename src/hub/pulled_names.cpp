@@ -1,9 +1,10 @@
 // Reading and appending the lines.
 #include "hub/pulled_names.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <sstream>
+
+#include "base/read_file.h"
+#include "base/write_file.h"
 
 namespace fulmar {
 namespace {
@@ -21,18 +22,13 @@ Status remember_pull(const std::filesystem::path& folder, const HubName& hub, co
   const std::string name = name_text(hub);
   const auto known = pulled_names(folder);
   if (const auto found = known.find(name); found != known.end() && found->second == local) return {};
-  const std::filesystem::path path = folder / kFile;
-  std::ofstream file(path, std::ios::app);
-  file << name + "\t" + local + "\n" << std::flush;
-  if (file) return {};
-  return Error{ErrorKind::io, path.string() + ": " + std::strerror(errno)};
+  return append_to_file(folder / kFile, name + "\t" + local + "\n");
 }
 
 std::map<std::string, std::string> pulled_names(const std::filesystem::path& folder) {
   std::map<std::string, std::string> names;
-  std::ifstream file(folder / kFile);
-  size_t read = 0;
-  for (std::string line; std::getline(file, line) && (read += line.size() + 1) <= kMostBytes;) {
+  std::istringstream lines(read_if_there(folder / kFile, kMostBytes));
+  for (std::string line; std::getline(lines, line);) {
     const size_t tab = line.find('\t');
     if (tab != std::string::npos) names[line.substr(0, tab)] = line.substr(tab + 1);
   }

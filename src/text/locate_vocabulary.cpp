@@ -2,14 +2,14 @@
 #include "text/locate_vocabulary.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 
 #include "base/log.h"
+#include "base/read_file.h"
 #include "base/user_folder.h"
+#include "base/write_file.h"
 #include "text/byte_tokenizer.h"
 #include "text/vocabulary.h"
 #include "text/world_tokenizer.h"
@@ -66,24 +66,11 @@ Error nothing_found(const VocabularyFacts& facts) {
                   facts.model, facts.model_rows, kWorldRows, own)};
 }
 
-// At most `most` bytes and one more, so that a larger file shows.
-Result<std::string> read_file(const fs::path& path, size_t most) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) {
-    return Error{ErrorKind::not_found,
-                 fmt::format("vocabulary '{}' is no file that can be read", path.string())};
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::string text(most + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (file.bad() || (file.fail() && !file.eof())) {
-    return Error{ErrorKind::io, fmt::format("vocabulary '{}' cannot be read", path.string())};
-  }
-  return text;
+Result<std::string> read_vocabulary(const fs::path& path) {
+  auto text = read_file(path, kMaxVocabularyFileBytes);
+  if (text.ok()) return text;
+  return Error{text.error().kind, "vocabulary " + text.error().text};
 }
-
-Result<std::string> read_vocabulary(const fs::path& path) { return read_file(path, kMaxVocabularyFileBytes); }
 
 Result<Vocabulary> parse_file(const fs::path& path) {
   FULMAR_ASSIGN(const std::string text, read_vocabulary(path));
@@ -112,19 +99,7 @@ std::vector<fs::path> vocabulary_files(const fs::path& folder) {
 Status install(const std::string& text, const fs::path& target) {
   std::error_code error;
   fs::create_directories(target.parent_path(), error);
-  fs::path beside = target;
-  beside += fmt::format(".{}.part", getpid());
-  {
-    std::ofstream file(beside, std::ios::binary | std::ios::trunc);
-    file.write(text.data(), static_cast<std::streamsize>(text.size()));
-    file.close();
-    if (!file) error = std::make_error_code(std::errc::io_error);
-  }
-  if (!error) fs::rename(beside, target, error);
-  if (!error) return {};
-  std::error_code ignored;
-  fs::remove(beside, ignored);
-  return Error{ErrorKind::io, fmt::format("'{}' cannot be written: {}", target.string(), error.message())};
+  return write_whole_file(target, text);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tools/check_readers.py takes for a reader without a bound, and for a thread without a handler."""
+"""What tools/check_readers.py takes for a reader without a bound or that may wait, and for a thread without a handler."""
 import sys
 import tempfile
 import unittest
@@ -26,6 +26,13 @@ class Readers(unittest.TestCase):
                      "SSL_read_ex(tls, to, n, &got);", "inflate(&stream, Z_NO_FLUSH);", "std::thread t(work);",
                      "std::vector<std::jthread> helpers;"):
             self.assertEqual(check(hub__new=text), 1, text)
+
+    def test_files_are_read_in_one_place(self):
+        for text in ("std::ifstream file(path);", "std::fstream both(path);", "std::istreambuf_iterator<char>(std::cin)",
+                     "std::fopen(path.c_str(), mode)", "std::ofstream out(path);", "::open(path.c_str(), O_RDONLY | O_CLOEXEC);"):
+            self.assertEqual(check(app__core__new=text), 1, text)
+        self.assertEqual(check(base__read_file="::open(path, O_RDONLY);", app__new="std::istringstream words(line);",
+                               base__write_file="std::ofstream out(path);"), 0)
 
     def test_a_thread_made_by_hand_is_found_next_to_its_home_too(self):
         for name in ("base__work_pool", "base__job_thread", "engine__engine_loop", "cache__store_courier"):

@@ -25,6 +25,8 @@ void add_report_flag(CLI::App& app, std::string& json);
 
 // Returns the numbers of --decode. Refuses none for a command that measures nothing else.
 Result<std::vector<int64_t>> some_counts(const std::string& decode, std::string_view command);
+// Says why a report cannot be written to the file that --json names, before what it tells of is measured.
+Status check_report(const std::string& json);
 // Writes a report to the file that --json names; nowhere where it names none.
 Status write_report(const std::string& json, const std::string& text);
 

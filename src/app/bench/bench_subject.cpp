@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "app/core/option_checks.h"
+#include "base/write_file.h"
 #include "files/safetensors.h"
 #include "files/strategy.h"
 #include "files/synthetic.h"
@@ -111,6 +112,7 @@ void add_one_state_flags(CLI::App& app, BenchSubject& subject) {
 }
 
 Result<LoadedModel> load_subject(const BenchSubject& subject, const BenchRows& rows) {
+  if (!subject.write.empty()) FULMAR_TRY(check_replaceable(subject.write));
   FULMAR_ASSIGN(LoadedModel loaded,
                 subject.synthetic.empty() ? read_model(subject, rows) : make_model(subject, rows));
   FULMAR_TRY(check_half_states(subject.model.devices.state_dtype == "fp16", loaded.devices));

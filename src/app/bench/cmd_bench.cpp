@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 
 #include "app/bench/bench_commands.h"
 #include "app/bench/bench_model.h"
 #include "app/core/option_checks.h"
+#include "base/write_file.h"
 
 namespace fulmar {
 
@@ -37,13 +37,10 @@ Result<std::vector<int64_t>> some_counts(const std::string& decode, std::string_
 }
 
 Status write_report(const std::string& json, const std::string& text) {
-  if (json.empty()) return {};
-  std::ofstream file(json, std::ios::binary);
-  file << text << "\n";
-  file.close();
-  if (!file) return Error{ErrorKind::io, fmt::format("'{}' cannot be written", json)};
-  return {};
+  return json.empty() ? Status() : write_file(json, text + "\n");
 }
+
+Status check_report(const std::string& json) { return json.empty() ? Status() : check_writable(json); }
 
 void add_bench(CLI::App& app, Command& chosen) {
   CLI::App* bench = app.add_subcommand("bench", "measure speed against the machine's own limits");

@@ -57,6 +57,7 @@ BenchSubject draft_subject(const DraftFlags& flags) {
 Result<int> measure_drafts(DraftFlags flags) {
   FULMAR_ASSIGN(flags.options.sequences, some_counts(flags.decode, "drafts"));
   FULMAR_TRY(check_drafter(flags));
+  FULMAR_TRY(check_report(flags.json));
   const auto& counts = flags.options.sequences;
   const int64_t widest = *std::max_element(counts.begin(), counts.end());
   const BenchRows rows{.widest = widest, .wanted = widest * (1 + flags.options.most)};
@@ -79,6 +80,7 @@ Result<int> measure_drafts(DraftFlags flags) {
 // A synthetic model's tokens are those of the World vocabulary, or of another one that is named.
 Result<int> measure_structured(StructuredFlags flags) {
   FULMAR_ASSIGN(flags.options.sequences, some_counts(flags.decode, "structured"));
+  FULMAR_TRY(check_report(flags.json));
   const auto& counts = flags.options.sequences;
   const int64_t widest = *std::max_element(counts.begin(), counts.end());
   FULMAR_ASSIGN(LoadedModel loaded, load_subject(flags.subject, {.widest = widest, .wanted = widest}));

@@ -31,12 +31,14 @@ Result<LoadedModel> load_served(const BenchSubject& subject, int64_t slots) {
 }
 
 Result<int> measure_load(LoadCommand command) {
+  FULMAR_TRY(check_report(command.load.json));
   command.load.quiet = command.subject.model.quiet;
   return bench_load(command.load, [&] { return load_served(command.subject, command.load.slots); });
 }
 
 Result<int> measure_serve(ServeCommand command) {
   StreamFlags& streams = command.streams;
+  FULMAR_TRY(check_report(streams.json));
   streams.quiet = command.subject.model.quiet;
   if (streams.slots == 0) streams.slots = streams.streams;
   command.steps.decode = {streams.streams};

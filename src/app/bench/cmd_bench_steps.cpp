@@ -118,6 +118,7 @@ Result<std::vector<IslandLine>> kernels_of(const BenchOptions& options, const Lo
 
 Result<int> bench_steps(const StepsFlags& flags, bool kernels) {
   FULMAR_ASSIGN(const BenchOptions options, parse_options(flags));
+  FULMAR_TRY(check_report(flags.json));
   const auto before = std::chrono::steady_clock::now();
   FULMAR_ASSIGN(const LoadedModel loaded,
                 load_subject(flags.subject, {.widest = widest(options), .wanted = widest(options)}));

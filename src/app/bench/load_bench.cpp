@@ -7,11 +7,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <numeric>
 #include <optional>
-#include <sstream>
 #include <thread>
 
 #include "app/bench/bench_commands.h"
@@ -20,6 +18,7 @@
 #include "app/bench/planned_schedule.h"
 #include "app/bench/stand_in_tokenizer.h"
 #include "app/core/progress_bar.h"
+#include "base/read_file.h"
 #include "engine/plan_limits.h"
 #include "load/ideal_schedule.h"
 #include "load/load_report.h"
@@ -110,11 +109,8 @@ Result<std::vector<PromptOf>> made_prompts(const LoadTarget& target, size_t coun
 }
 
 Result<std::vector<PromptOf>> conversations(const LoadTarget& target, const std::string& path, size_t count) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return Error{ErrorKind::not_found, fmt::format("--dataset '{}' cannot be read", path)};
-  FULMAR_ASSIGN(const auto pairs, parse_conversations(text.str()));
+  FULMAR_ASSIGN(const std::string text, read_file(path, kMostFileBytes));
+  FULMAR_ASSIGN(const auto pairs, parse_conversations(text));
   std::vector<PromptOf> prompts;
   for (const size_t i : shuffled(pairs.size(), kSeed)) {
     if (prompts.size() == count) break;

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <numeric>
 #include <unordered_map>
 #include <vector>
 
 #include "app/core/model_source.h"
 #include "app/eval/eval_suite.h"
+#include "base/read_file.h"
 #include "cpu/cpu_ops.h"
 #include "files/checkpoint.h"
 #include "files/identify.h"
@@ -71,14 +71,9 @@ using Texts = std::vector<std::vector<int32_t>>;
 
 Result<Texts> read_texts(const CalibrationOptions& options, const Tokenizer& tokenizer) {
   const std::string name = options.text.string();
-  std::ifstream file(options.text, std::ios::binary);
-  std::string content(kMostBytes, '\0');
-  file.read(content.data(), static_cast<std::streamsize>(content.size()));
-  if (!file && !file.eof()) return Error{ErrorKind::not_found, fmt::format("'{}' cannot be read", name)};
-  const bool whole = file.eof();
-  content.resize(static_cast<size_t>(file.gcount()));
+  FULMAR_ASSIGN(std::string content, read_beginning(options.text, kMostBytes));
   if (options.text.extension() != ".jsonl") return Texts{tokenizer.encode(content)};
-  if (!whole) content.resize(content.rfind('\n') + 1);
+  if (content.size() == kMostBytes) content.resize(content.rfind('\n') + 1);
   FULMAR_ASSIGN(const auto cases, parse_suite(content, name));
   Texts texts;
   for (const SuiteCase& one : cases) texts.push_back(tokenizer.encode(one.prompt + one.answer));

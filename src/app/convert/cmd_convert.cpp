@@ -11,6 +11,7 @@
 #include "app/core/exit_code.h"
 #include "app/core/model_source.h"
 #include "app/core/progress_bar.h"
+#include "base/write_file.h"
 #include "files/checkpoint.h"
 #include "files/coded_tensors.h"
 #include "files/gguf_writer.h"
@@ -104,8 +105,9 @@ Status check_target(const ConvertFlags& flags) {
                                                  flags.out, fs::path(flags.out).extension().string())};
   }
   std::error_code error;
-  if (flags.force || !fs::exists(flags.out, error)) return {};
-  return Error{ErrorKind::invalid, fmt::format("'{}' exists; --force replaces it", flags.out)};
+  if (!flags.force && fs::exists(flags.out, error))
+    return Error{ErrorKind::invalid, fmt::format("'{}' exists; --force replaces it", flags.out)};
+  return check_replaceable(flags.out);
 }
 
 void print_written(const std::string& in, const std::string& out) {

@@ -14,13 +14,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
 #include "app/core/model_source.h"
 #include "app/core/version_text.h"
+#include "base/read_file.h"
 #include "cpu/cpu_ops.h"
 #include "cpu/row_math.h"
 #include "files/checkpoint.h"
@@ -37,8 +38,9 @@ namespace fs = std::filesystem;
 // The first word of numbers and points in a file: of "NVRM version: NVIDIA UNIX x86_64 Kernel Module
 // 580.159.04 ..." the version. Empty: there is none, or no file.
 std::string version_in(const char* path) {
-  std::ifstream file(path);
-  for (std::string word; file >> word;) {
+  constexpr size_t kMostBytes = 4096;
+  std::istringstream words(read_if_there(path, kMostBytes));
+  for (std::string word; words >> word;) {
     const bool number =
         word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos;
     if (number) return word;
@@ -138,6 +140,20 @@ FolderFact look_at_folder(std::string purpose, const fs::path& wanted) {
   return fact;
 }
 
+// Of the file itself, where it cannot be one of sessions, else of its folder.
+FolderFact look_at_sessions(const fs::path& file) {
+  std::error_code error;
+  const fs::path folder = fs::absolute(file, error).parent_path();
+  FolderFact fact = look_at_folder("sessions", folder);
+  const bool fits = fs::exists(file, error)
+                        ? fs::is_regular_file(file, error) && ::access(file.c_str(), R_OK | W_OK) == 0
+                        : fs::is_directory(folder, error);
+  if (fits) return fact;
+  fact.path = file.string();
+  fact.writable = false;
+  return fact;
+}
+
 Result<ModelFact> plan(const std::string& name) {
   FULMAR_ASSIGN(const fs::path path, find_model(name));
   FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(path));
@@ -173,7 +189,7 @@ MachineFacts look_around(const DoctorFlags& flags) {
   facts.port_problem = port_problem(flags.host, flags.port);
   facts.folders.push_back(look_at_folder("models", vocabulary_folder() / "models"));
   if (flags.session_db != "none") {
-    facts.folders.push_back(look_at_folder("sessions", fs::absolute(flags.session_db).parent_path()));
+    facts.folders.push_back(look_at_sessions(flags.session_db));
   }
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) facts.open_files = limit.rlim_cur;

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 
@@ -18,6 +16,8 @@
 #include "app/eval/eval_suite.h"
 #include "app/eval/schema_eval.h"
 #include "app/local/local_run.h"
+#include "base/read_file.h"
+#include "base/write_file.h"
 #include "net/json.h"
 #include "text/locate_vocabulary.h"
 
@@ -36,12 +36,6 @@ struct EvalFlags {
 
 constexpr int64_t kMostDrafts = 7;  // of a case and step
 
-Result<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{ErrorKind::not_found, fmt::format("'{}' cannot be read", path)};
-  return std::string{std::istreambuf_iterator<char>(file), {}};
-}
-
 // Log-probabilities of all tokens of a text but the first, which has none.
 Result<std::vector<TokenRecord>> score(Engine& engine, std::vector<int32_t> tokens) {
   Ask ask{.request_id = "score", .prompt = std::move(tokens), .score_prompt = true};
@@ -59,7 +53,7 @@ std::vector<int32_t> with_start(const Tokenizer& tokenizer, std::string_view tex
 }
 
 Status perplexity(Engine& engine, const Tokenizer& tokenizer, const std::string& path) {
-  FULMAR_ASSIGN(const std::string text, read_text(path));
+  FULMAR_ASSIGN(const std::string text, read_file(path, kMostFileBytes));
   FULMAR_ASSIGN(const auto scores, score(engine, with_start(tokenizer, text)));
   if (scores.empty()) return Error{ErrorKind::invalid, fmt::format("'{}' has too few tokens to score", path)};
   double sum = 0;
@@ -72,7 +66,7 @@ Status perplexity(Engine& engine, const Tokenizer& tokenizer, const std::string&
 
 // One line of a jsonl file: {"text": "... last"}.
 Result<std::vector<std::string>> lambada_texts(const std::string& path) {
-  FULMAR_ASSIGN(const std::string content, read_text(path));
+  FULMAR_ASSIGN(const std::string content, read_file(path, kMostFileBytes));
   std::vector<std::string> texts;
   size_t number = 0;
   for (size_t at = 0; at < content.size();) {
@@ -135,12 +129,12 @@ ComparedText compared(const Tokenizer& tokenizer, const SuiteCase& one) {
 Status distance(const EvalFlags& flags, LoadedModel& loaded) {
   std::vector<ComparedText> texts;
   if (!flags.text.empty()) {
-    FULMAR_ASSIGN(const std::string text, read_text(flags.text));
+    FULMAR_ASSIGN(const std::string text, read_file(flags.text, kMostFileBytes));
     texts.push_back({with_start(*loaded.tokenizer, text)});
   }
   if (!flags.suite.empty()) {
     const auto path = suite_path(flags, loaded);
-    FULMAR_ASSIGN(const std::string content, read_text(path.string()));
+    FULMAR_ASSIGN(const std::string content, read_file(path, kMostFileBytes));
     FULMAR_ASSIGN(const auto cases, parse_suite(content, path.string()));
     for (const SuiteCase& one : cases) texts.push_back(compared(*loaded.tokenizer, one));
   }
@@ -178,7 +172,19 @@ Result<int> eval_schemas(EvalFlags flags) {
   return 0;
 }
 
+// What is measured, and where it is written.
+Status check_outputs(const EvalFlags& flags) {
+  if (flags.json.empty()) return {};
+  if (flags.suite.empty() && flags.schemas.suite.empty()) {
+    return Error{ErrorKind::invalid, fmt::format("--json is '{}'; wanted --suite or --schemas with it, whose "
+                                                 "cases it writes",
+                                                 flags.json)};
+  }
+  return check_writable(flags.json);
+}
+
 Result<int> eval(const EvalFlags& flags) {
+  FULMAR_TRY(check_outputs(flags));
   if (!flags.schemas.suite.empty()) return eval_schemas(flags);
   if (flags.suite.empty() && flags.text.empty() && flags.lambada.empty()) {
     return Error{ErrorKind::invalid, "nothing to do; give --suite, --text, --lambada or --schemas"};
@@ -211,7 +217,7 @@ Result<int> eval(const EvalFlags& flags) {
   if (flags.suite.empty()) return 0;
 
   const auto path = suite_path(flags, loaded);
-  FULMAR_ASSIGN(const std::string content, read_text(path.string()));
+  FULMAR_ASSIGN(const std::string content, read_file(path, kMostFileBytes));
   FULMAR_ASSIGN(const auto cases, parse_suite(content, path.string()));
   FULMAR_ASSIGN(const auto results, run_suite(*engine, *loaded.tokenizer, cases));
   const double worst = print_suite(cases, results);

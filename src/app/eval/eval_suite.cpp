@@ -3,11 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
 #include <future>
 #include <limits>
 #include <map>
 
+#include "base/write_file.h"
 #include "net/json.h"
 #include "net/json_writer.h"
 
@@ -137,7 +137,7 @@ double print_suite(const std::vector<SuiteCase>& cases, const std::vector<SuiteR
 
 Status write_suite(const std::string& path, const std::vector<SuiteCase>& cases,
                    const std::vector<SuiteResult>& results) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  std::string lines;
   for (size_t i = 0; i < cases.size(); i++) {
     JsonWriter json;
     json.begin_object()
@@ -147,11 +147,9 @@ Status write_suite(const std::string& path, const std::vector<SuiteCase>& cases,
         .member("output", results[i].output)
         .member("gap", results[i].gap)
         .end_object();
-    file << json.text() << '\n';
+    lines += json.take() + '\n';
   }
-  file.close();
-  if (!file) return Error{ErrorKind::io, fmt::format("'{}' cannot be written", path)};
-  return {};
+  return write_file(path, lines);
 }
 
 }  // namespace fulmar

@@ -12,10 +12,10 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <map>
 
 #include "app/eval/schema_suite.h"
+#include "base/write_file.h"
 
 namespace fulmar {
 namespace {
@@ -224,10 +224,9 @@ Status eval_schemas(const SchemaEvalFlags& flags, const Tokenizer& tokenizer) {
                 }));
   for (size_t i = 0; flags.each && i < cases.size(); ++i) print_faults(cases[i], verdicts[i]);
   if (!flags.json.empty()) {
-    std::ofstream file(flags.json, std::ios::binary | std::ios::trunc);
-    for (const SchemaVerdict& verdict : verdicts) file << json_of(verdict, false) << '\n';
-    file.close();
-    if (!file) return Error{ErrorKind::io, fmt::format("'{}' cannot be written", flags.json)};
+    std::string lines;
+    for (const SchemaVerdict& verdict : verdicts) lines += json_of(verdict, false) + '\n';
+    FULMAR_TRY(write_file(flags.json, lines));
   }
   print_tables(verdicts);
   return {};

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
+#include <span>
 
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
 #include "app/local/local_run.h"
+#include "base/read_file.h"
+#include "base/write_file.h"
 #include "cache/state_blob.h"
 #include "text/chat_template.h"
 
@@ -31,27 +32,6 @@ struct ChatFlags {
   std::string session_file;
 };
 
-Result<std::vector<std::byte>> read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{ErrorKind::io, fmt::format("'{}' cannot be read", path.string())};
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-  return std::vector<std::byte>(bytes, bytes + text.size());
-}
-
-// Beside the old file first, so that a crash leaves one whole file.
-Status write_file(const fs::path& path, const std::vector<std::byte>& bytes) {
-  fs::path beside = path;
-  beside += ".part";
-  std::ofstream file(beside, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  std::error_code error;
-  if (file) fs::rename(beside, path, error);
-  if (!file || error) return Error{ErrorKind::io, fmt::format("'{}' cannot be written", path.string())};
-  return {};
-}
-
 class Chat {
  public:
   Chat(ChatFlags flags, LoadedModel loaded, std::unique_ptr<Engine> engine)
@@ -60,8 +40,8 @@ class Chat {
   Status open_session() {
     std::error_code error;
     if (flags_.session_file.empty() || !fs::exists(flags_.session_file, error)) return {};
-    FULMAR_ASSIGN(const auto bytes, read_file(flags_.session_file));
-    FULMAR_ASSIGN(const StateBlob blob, decode_blob(bytes));
+    FULMAR_ASSIGN(const std::string bytes, read_file(flags_.session_file, kMostFileBytes));
+    FULMAR_ASSIGN(const StateBlob blob, decode_blob(std::as_bytes(std::span(bytes))));
     FULMAR_TRY(engine_->import_session({}, kSession, blob));
     fmt::print(stderr, "continuing {} ({} tokens so far)\n", flags_.session_file, blob.tokens);
     return {};
@@ -102,7 +82,8 @@ class Chat {
   Status save() {
     if (flags_.session_file.empty()) return {};
     FULMAR_ASSIGN(const StateBlob blob, engine_->export_session({}, kSession));
-    return write_file(flags_.session_file, encode_blob(blob));
+    const auto bytes = encode_blob(blob);
+    return write_whole_file(flags_.session_file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
 
   void reset() { (void)engine_->erase_session({}, kSession, false); }
@@ -114,6 +95,7 @@ class Chat {
 };
 
 Result<int> chat(const ChatFlags& flags) {
+  if (!flags.session_file.empty()) FULMAR_TRY(check_replaceable(flags.session_file));
   FULMAR_ASSIGN(LocalEngine local, open_local(flags.model, 1));
   Chat conversation(flags, std::move(local.loaded), std::move(local.engine));
   FULMAR_TRY(conversation.open_session());

@@ -4,12 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <iostream>
-#include <iterator>
 
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
 #include "app/local/local_run.h"
+#include "base/read_file.h"
 #include "text/chat_template.h"
 
 namespace fulmar {
@@ -24,10 +23,10 @@ struct GenerateFlags {
   bool stats = false;
 };
 
-std::string read_all_input() { return {std::istreambuf_iterator<char>(std::cin), {}}; }
-
 Result<int> generate(GenerateFlags flags) {
-  if (flags.prompt.empty()) flags.prompt = read_all_input();
+  if (flags.prompt.empty()) {
+    FULMAR_ASSIGN(flags.prompt, read_input());
+  }
   if (flags.prompt.empty())
     return Error{ErrorKind::invalid, "the prompt is empty; give --prompt TEXT or pipe a text in"};
   FULMAR_ASSIGN(const LocalEngine local, open_local(flags.model, 0));

@@ -3,12 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <iostream>
-#include <iterator>
 
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
 #include "app/core/model_source.h"
+#include "base/read_file.h"
 #include "files/checkpoint.h"
 #include "files/identify.h"
 #include "text/locate_vocabulary.h"
@@ -52,6 +51,14 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text) {
   return ids;
 }
 
+Status check_ids(const std::vector<int32_t>& ids, int32_t size) {
+  for (const int32_t id : ids) {
+    if (id >= 0 && id < size) continue;
+    return Error{ErrorKind::invalid, fmt::format("{} is no token id; wanted ids of 0 to {}", id, size - 1)};
+  }
+  return {};
+}
+
 std::string printable(std::string_view bytes) {
   std::string out;
   for (const char c : bytes) {
@@ -70,9 +77,12 @@ std::string printable(std::string_view bytes) {
 
 Result<int> tokenize(TokenizeFlags flags) {
   FULMAR_ASSIGN(const auto tokenizer, tokenizer_for(flags));
-  if (flags.text.empty()) flags.text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  if (flags.text.empty()) {
+    FULMAR_ASSIGN(flags.text, read_input());
+  }
   if (flags.decode) {
     FULMAR_ASSIGN(const auto ids, parse_ids(flags.text));
+    FULMAR_TRY(check_ids(ids, tokenizer->vocabulary_size()));
     const std::string bytes = tokenizer->decode(ids);
     std::fwrite(bytes.data(), 1, bytes.size(), stdout);
     return 0;

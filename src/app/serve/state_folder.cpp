@@ -7,11 +7,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <tuple>
 
 #include "base/log.h"
 #include "base/unix_time.h"
+#include "base/write_file.h"
 #include "files/mapped_file.h"
 #include "server/core/api_keys.h"
 #include "server/models/served_model.h"
@@ -43,15 +43,6 @@ Status check_name(const std::string& name) {
                fmt::format("the file name is '{}'; wanted at most {} of A-Z a-z 0-9 . _ - and one of the "
                            "endings {}",
                            name, kLongestName, fmt::join(kEndings, ", "))};
-}
-
-Status write_file(const fs::path& path, std::string_view bytes) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (out) return {};
-  return Error{ErrorKind::io,
-               fmt::format("'{}' could not be written: {}", path.string(), std::strerror(errno))};
 }
 
 // What the list says of a file; the number of tensors is 0 for one that cannot be read.

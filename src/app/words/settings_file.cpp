@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "app/words/spellings.h"
+#include "base/read_file.h"
 
 namespace fulmar {
 
@@ -105,15 +104,9 @@ Result<std::vector<Setting>> parse_settings(std::string_view text) {
 }
 
 Result<std::vector<Setting>> read_settings(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file)
-    return Error{ErrorKind::not_found, fmt::format("--config names '{}', which cannot be read", path)};
-  if (text.size() > kMostBytes) {
-    return Error{ErrorKind::invalid, fmt::format("--config names '{}', which has {} bytes; wanted at most {}",
-                                                 path, text.size(), kMostBytes)};
-  }
-  auto settings = parse_settings(text);
+  const auto text = read_file(path, kMostBytes);
+  if (!text.ok()) return Error{text.error().kind, "--config: " + text.error().text};
+  auto settings = parse_settings(*text);
   if (settings.ok()) return settings;
   return Error{settings.error().kind, fmt::format("{}: {}", path, settings.error().text)};
 }
@@ -145,7 +138,7 @@ std::string settings_path(const std::vector<std::string>& words) {
     if (name_of_word(words[at]) != "--config") continue;
     if (words[at].size() > std::string_view("--config=").size()) {
       path = words[at].substr(std::string_view("--config=").size());
-    } else if (at + 1 < words.size()) {
+    } else if (words[at] == "--config" && at + 1 < words.size()) {
       path = words[at + 1];
     }
   }

@@ -10,10 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <set>
 
+#include "base/read_file.h"
 #include "net/json.h"
 #include "net/json_writer.h"
 #include "text/sha256.h"
@@ -208,12 +207,9 @@ std::string format_api_keys(const std::vector<ApiKey>& keys) {
 }
 
 Result<std::vector<ApiKey>> read_api_keys(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return system_error(path, "open");
-  std::string text(kMostBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  Result<std::vector<ApiKey>> keys = parse_api_keys(text);
+  const auto text = read_file(path, kMostBytes);
+  if (!text.ok()) return Error{text.error().kind, "key file " + text.error().text};
+  Result<std::vector<ApiKey>> keys = parse_api_keys(*text);
   if (keys) return keys;
   return Error{keys.error().kind, fmt::format("key file '{}': {}", path.string(), keys.error().text)};
 }

@@ -55,6 +55,7 @@ TEST(SettingsFile, ThePathIsThatOfTheLastConfig) {
   EXPECT_EQ(settings_path({"serve", "--config", "a"}), "a");
   EXPECT_EQ(settings_path({"serve", "--config=a", "--config=b"}), "b");
   EXPECT_EQ(settings_path({"serve", "--port", "1"}), "");
+  EXPECT_EQ(settings_path({"serve", "--config=", "a"}), "");
 }
 
 TEST(SettingsFile, AFileThatCannotBeReadIsNamed) {

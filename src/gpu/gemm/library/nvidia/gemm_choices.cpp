@@ -1,22 +1,21 @@
 #include "gpu/gemm/library/nvidia/gemm_choices.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "base/log.h"
+#include "base/read_file.h"
+#include "base/write_file.h"
 
 namespace fulmar::gpu {
 
 namespace {
 
 constexpr std::string_view kFormat = "fulmar gemm choices 2";
-constexpr size_t kMostFileBytes = size_t{4} << 20;
+constexpr size_t kMostChoicesBytes = size_t{4} << 20;
 constexpr char kDigits[] = "0123456789abcdef";
 
 std::string hex_of(const GemmAlgorithm& bytes) {
@@ -86,12 +85,10 @@ std::optional<std::map<GemmKey, GemmAlgorithm>> read_gemm_choices(std::string_vi
 
 GemmChoices::GemmChoices(std::filesystem::path file, std::string identity)
     : file_(std::move(file)), identity_(std::move(identity)) {
-  std::error_code error;
-  if (file_.empty() || std::filesystem::file_size(file_, error) > kMostFileBytes || error) return;
-  std::ifstream stream(file_, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (auto read = read_gemm_choices(text.str(), identity_)) known_ = std::move(*read);
+  if (file_.empty()) return;
+  const auto text = read_file(file_, kMostChoicesBytes);
+  if (!text.ok()) return;
+  if (auto read = read_gemm_choices(*text, identity_)) known_ = std::move(*read);
 }
 
 std::optional<GemmAlgorithm> GemmChoices::find(const GemmKey& key) const {
@@ -105,15 +102,12 @@ void GemmChoices::keep(const GemmKey& key, const GemmAlgorithm& algorithm) {
   if (file_.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(file_.parent_path(), error);
-  std::filesystem::path fresh = file_;
-  fresh += "." + std::to_string(getpid());
   const std::string text = write_gemm_choices(identity_, known_);
-  const bool written =
-      text.size() <= kMostFileBytes && (std::ofstream(fresh, std::ios::binary) << text).good();
-  if (written) std::filesystem::rename(fresh, file_, error);
-  if (written && !error) return;
-  spdlog::warn("'{}' cannot be written; products are timed again at the next start", file_.string());
-  std::filesystem::remove(fresh, error);
+  if (text.size() <= kMostChoicesBytes) {
+    const Status written = write_whole_file(file_, text);
+    if (written.ok()) return;
+    spdlog::warn("{}; products are timed again at the next start", written.error().text);
+  }
   file_.clear();
 }
 

@@ -1,0 +1,114 @@
+#include "base/write_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+namespace fulmar {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t kMode = 0666;  // of which umask takes
+
+Error unwritable(const fs::path& path, int reason) {
+  return {ErrorKind::io, fmt::format("'{}' cannot be written: {}", path.string(),
+                                     std::strerror(reason != 0 ? reason : EIO))};
+}
+
+fs::path beside(const fs::path& path) {
+  fs::path name = path;
+  return name += fmt::format(".{}.part", ::getpid());
+}
+
+// Opens a file to write. A named pipe that nobody reads is refused and not waited for; one that is read may
+// be slow.
+int open_to_write(const fs::path& path, int flags) {
+  const int file =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags, kMode);
+  if (file >= 0) ::fcntl(file, F_SETFL, ::fcntl(file, F_GETFL) & ~O_NONBLOCK);
+  return file;
+}
+
+// Returns 0 where a file can be written there, or errno. Leaves what is there as it is.
+int fault_of_writing(const fs::path& path) {
+  std::error_code error;
+  const bool there = fs::exists(fs::symlink_status(path, error));
+  const int file = open_to_write(path, 0);
+  if (file < 0) return errno;
+  ::close(file);
+  if (!there) ::unlink(path.c_str());
+  return 0;
+}
+
+// Writes everything and closes. Returns 0, or errno of what failed.
+int write_and_close(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int reason = errno;
+      ::close(file);
+      return reason;
+    }
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return ::close(file) == 0 ? 0 : errno;
+}
+
+Status write_opened(const fs::path& path, std::string_view text, int flags) {
+  const int file = open_to_write(path, flags);
+  if (file < 0) return unwritable(path, errno);
+  if (const int reason = write_and_close(file, text); reason != 0) return unwritable(path, reason);
+  return {};
+}
+
+// Returns 0, or errno of what failed. Streams keep none themselves: it is what the last call left.
+int write_stream(const fs::path& path, FunctionRef<void(std::ostream&)> write) {
+  errno = 0;
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  if (file) write(file);
+  if (file) file.close();
+  return file ? 0 : errno != 0 ? errno : EIO;
+}
+
+}  // namespace
+
+Status check_writable(const fs::path& path) {
+  const int reason = fault_of_writing(path);
+  return reason == 0 ? Status() : unwritable(path, reason);
+}
+
+Status check_replaceable(const fs::path& path) {
+  std::error_code error;
+  const int reason = fs::is_directory(path, error) ? EISDIR : fault_of_writing(beside(path));
+  return reason == 0 ? Status() : unwritable(path, reason);
+}
+
+Status write_file(const fs::path& path, std::string_view text) { return write_opened(path, text, O_TRUNC); }
+
+Status append_to_file(const fs::path& path, std::string_view text) {
+  return write_opened(path, text, O_APPEND);
+}
+
+Status write_whole_file(const fs::path& path, FunctionRef<void(std::ostream&)> write) {
+  const fs::path part = beside(path);
+  int reason = write_stream(part, write);
+  if (reason == 0 && ::rename(part.c_str(), path.c_str()) != 0) reason = errno;
+  if (reason == 0) return {};
+  ::unlink(part.c_str());
+  return unwritable(path, reason);
+}
+
+Status write_whole_file(const fs::path& path, std::string_view text) {
+  return write_whole_file(
+      path, [&](std::ostream& file) { file.write(text.data(), static_cast<std::streamsize>(text.size())); });
+}
+
+}  // namespace fulmar
