@@ -21,6 +21,12 @@ function(fulmar_app_tests)
   add_test(NAME app.numbers COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/numbers_test.py
     $<TARGET_FILE:fulmar>)
   set_tests_properties(app.numbers PROPERTIES LABELS app TIMEOUT 400)
+  add_test(NAME app.files COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/files_test.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+  set_tests_properties(app.files PROPERTIES LABELS app TIMEOUT 900)
+  add_test(NAME app.refusals COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/refusals_test.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+  set_tests_properties(app.refusals PROPERTIES LABELS app TIMEOUT 240)
   add_test(NAME app.bench_options COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/bench/bench_options_test.py
     $<TARGET_FILE:fulmar>)
   set_tests_properties(app.bench_options PROPERTIES LABELS app TIMEOUT 120)

@@ -183,7 +183,11 @@ std::vector<std::string> serve_arguments(const WorkerSpec& spec, const std::stri
   add("--slots", std::to_string(spec.max_batch_size));
   add("--max-queue", std::to_string(spec.max_queue_size));
   add("--prefill-chunk", std::to_string(spec.prefill_chunk_size));
-  arguments.push_back("--state-db-path=" + session_db);
+  // Arguments of the worker's own may name a store that takes the place of the file.
+  const auto names_store = [](const std::string& word) { return word.starts_with("--state-store"); };
+  if (std::none_of(spec.extra_arguments.begin(), spec.extra_arguments.end(), names_store)) {
+    arguments.push_back("--state-db-path=" + session_db);
+  }
   add("--grace", std::to_string(grace_seconds));
   arguments.push_back("--quiet");
   arguments.insert(arguments.end(), spec.extra_arguments.begin(), spec.extra_arguments.end());

@@ -2,6 +2,7 @@
 #include "net/host_check.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "net/client_address.h"
 
@@ -38,6 +39,15 @@ bool is_meant_for_us(const Headers& headers, const std::vector<std::string>& all
   return std::all_of(headers.begin(), headers.end(), [&](const auto& field) {
     return !equals_ignoring_case(field.first, "Host") || is_allowed(field.second, allowed);
   });
+}
+
+bool is_host_name(std::string_view text) {
+  constexpr size_t kLongest = 253;  // RFC 1035, 2.3.4
+  if (text.empty() || text.size() > kLongest || text.front() == '.' || text.back() == '.') return false;
+  return text.find("..") == std::string_view::npos &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
+         });
 }
 
 std::string wrong_host_text(const Headers& headers) {

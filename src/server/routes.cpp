@@ -174,6 +174,17 @@ bool covers_administration(std::string_view pattern) {
   });
 }
 
+bool opens_a_route(std::string_view pattern) {
+  if (!is_route_pattern(pattern)) return !methods_of(pattern).empty();
+  pattern.remove_suffix(1);
+  const std::string below = std::string(pattern) + "x";
+  return std::any_of(std::begin(kRoutes), std::end(kRoutes), [&](const Route& route) {
+    std::string_view argument;
+    return route.access != Access::admin &&
+           (route.path.starts_with(pattern) || path_fits(route.path, below, argument));
+  });
+}
+
 std::string methods_of(std::string_view path) {
   std::string methods;
   for (const Route& route : kRoutes) {

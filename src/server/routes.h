@@ -15,6 +15,9 @@ std::span<const Route> routes();
 // Whether the pattern of a key fits a route that administers, which no pattern opens.
 bool covers_administration(std::string_view pattern);
 
+// Whether there is a route that a key with the pattern may use.
+bool opens_a_route(std::string_view pattern);
+
 struct RouteMatch {
   const Route* route = nullptr;  // null: no such path, or no such method on it
   bool path_known = false;

@@ -66,8 +66,9 @@ def check_doctor(place):
         assert code == 4 and lines["port"][0] == "bad" and port in lines["port"][1] and "--port" in lines["port"][1], lines
     code, lines = place.doctor("--model", "no-such-model", "--port", "0")
     assert code == 4 and lines["model"][0] == "bad" and "no-such-model" in lines["model"][1], lines
-    code, lines = place.doctor("--model", MODEL, "--port", "0", "--state-db-path", f"{MODEL}/none/sessions.db")
-    assert code == 4 and lines["sessions"][0] == "bad", lines
+    for unusable in (f"{MODEL}/none/sessions.db", str(place.home / "none" / "x.db"), str(place.home), "/dev/null"):
+        code, lines = place.doctor("--model", MODEL, "--port", "0", "--state-db-path", unusable)
+        assert code == 4 and lines["sessions"][0] == "bad" and unusable in lines["sessions"][1], (unusable, lines)
 
 
 def check_greeting(place, version):

@@ -144,6 +144,18 @@ TEST_F(SpecTest, WorkersLoadNothingFromOutsideLaterEither) {
   EXPECT_FALSE(has_root(parse(R"({"model_path":")" + models() + R"(/sub/m"})"), ""));
 }
 
+TEST_F(SpecTest, AStoreOfTheWorkersOwnTakesThePlaceOfTheFile) {
+  const auto names_file = [](std::vector<std::string> arguments) {
+    WorkerSpec spec;
+    spec.extra_arguments = std::move(arguments);
+    const auto words = serve_arguments(spec, "sessions.db", 8);
+    return std::find(words.begin(), words.end(), "--state-db-path=sessions.db") != words.end();
+  };
+  EXPECT_TRUE(names_file({"--slots", "3"}));
+  EXPECT_FALSE(names_file({"--state-store", "redis://127.0.0.1"}));
+  EXPECT_FALSE(names_file({"--state-store=redis://127.0.0.1"}));
+}
+
 TEST_F(SpecTest, ListsModelFiles) {
   const auto files = list_model_files(models());
   ASSERT_EQ(files.size(), 2u);

@@ -36,6 +36,19 @@ TEST(HostCheck, NamesThatAreGivenAreOurs) {
   EXPECT_FALSE(asked_as("x.fulmar.lan", {"fulmar.lan"}));
 }
 
+TEST(HostCheck, ANameHasLabelsAndNoPort) {
+  for (const char* name : {"a", "fulmar.lan", "xn--bcher-kva.example", "gpu_1", "10.0.0.1"}) {
+    EXPECT_TRUE(is_host_name(name)) << name;
+  }
+  for (const char* name : {"", ".", "a.", ".a", "a..b", "a b", "a:80", "http://a", "a/b",
+                           "b\xc3\xbc"
+                           "cher",
+                           "[::1]", "*"}) {
+    EXPECT_FALSE(is_host_name(name)) << name;
+  }
+  EXPECT_FALSE(is_host_name(std::string(254, 'a')));
+}
+
 TEST(HostCheck, EveryHostFieldCounts) {
   Headers headers;
   headers.add("Host", "localhost");

@@ -36,6 +36,7 @@ void add_flags(CLI::App& app, ControlFlags& flags) {
       ->envname("FULMAR_PASSWORD");
   app.add_option("--allowed-host", control.allowed_hosts,
                  "without --password: a name by which clients may call this server; may be repeated")
+      ->check(host_name())
       ->allow_extra_args(false);
   app.add_option(
          "--trusted-proxy", flags.trusted_proxies,

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "net/host_check.h"
+
 namespace fulmar {
 namespace {
 
@@ -46,6 +48,8 @@ CLI::Validator whole(int64_t least, uint64_t most) {
     return reads_as(word, value) && value <= most && (least < 0 || value >= static_cast<uint64_t>(least));
   });
 }
+
+CLI::Validator host_name() { return check_of("the name of a host, without a port", is_host_name); }
 
 CLI::Validator may_be_empty() {
   return {[](std::string&) { return std::string(); }, "", kMayBeEmpty};

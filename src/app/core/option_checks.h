@@ -21,6 +21,9 @@ CLI::Validator within(double least, double most);
 // As within, of whole numbers in decimal digits.
 CLI::Validator whole(int64_t least, uint64_t most);
 
+// Returns a check that refuses what is no name of a host.
+CLI::Validator host_name();
+
 // Returns a check that refuses nothing: an option with it takes an empty value.
 CLI::Validator may_be_empty();
 

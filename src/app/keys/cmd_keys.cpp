@@ -12,6 +12,7 @@
 #include "app/core/option_checks.h"
 #include "app/keys/key_file.h"
 #include "server/core/api_keys.h"
+#include "server/routes.h"
 
 namespace fulmar {
 namespace {
@@ -25,7 +26,21 @@ auto entry_named(std::vector<ApiKey>& keys, const std::string& name) {
   return std::find_if(keys.begin(), keys.end(), [&](const ApiKey& key) { return key.name == name; });
 }
 
+// A key that opens nothing is a slip of the pen.
+Status check_routes(const ApiKey& key) {
+  for (const std::string& route : key.routes) {
+    if (opens_a_route(route)) continue;
+    return Error{
+        ErrorKind::invalid,
+        fmt::format("--route is '{}', which is no path of a route; wanted one of docs/api.md, such as "
+                    "/v1/chat/completions or /v1/*",
+                    route)};
+  }
+  return {};
+}
+
 Result<int> add_key(const KeyFlags& flags) {
+  FULMAR_TRY(check_routes(flags.key));
   FULMAR_ASSIGN(const std::string secret, make_key());
   const auto append = [&](std::vector<ApiKey>& keys) -> Status {
     if (entry_named(keys, flags.key.name) != keys.end()) {

@@ -59,7 +59,8 @@ void add_door_flags(CLI::App& app, ServeFlags& flags) {
       ->delimiter(',')
       ->check(CLI::IsMember({"translate", "none"}));
   repeatable(app.add_option("--allowed-host", server.allowed_hosts,
-                            "without keys: a name by which clients may call this server; repeatable"));
+                            "without keys: a name by which clients may call this server; repeatable"))
+      ->check(host_name());
   repeatable(app.add_option("--trusted-proxy", flags.trusted_proxies,
                             "address or network (10.0.0.0/8) whose X-Forwarded-For is believed; repeatable"));
 }
@@ -158,6 +159,13 @@ bool holds_several_models(const std::filesystem::path& path) {
 
 Status check_serve(const ServeFlags& flags) {
   FULMAR_TRY(check_engine_flags(flags.engine));
+  const char* const store = std::getenv(kStoreVariable);
+  FULMAR_TRY(
+      check_sessions(flags.engine.sessions, store != nullptr && flags.engine.sessions.state_store == store));
+  if (!flags.record.name.empty() && flags.directory.empty()) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("--announce-as is '{}'; wanted --directory with it", flags.record.name)};
+  }
   std::error_code error;
   if (!flags.switch_models || std::filesystem::is_directory(flags.model.model, error)) return {};
   return Error{ErrorKind::invalid,

@@ -72,7 +72,7 @@ void add_session_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option(
          "--state-store", flags.sessions.state_store,
          "Redis that workers share, in the file's place: redis[s]://[[user]:password@]host[:port][/database]")
-      ->envname("FULMAR_STATE_STORE");
+      ->envname(kStoreVariable);
   app.add_option("--session-ttl-days,--state-ttl-days", flags.sessions.ttl_days,
                  "days that a session is kept after its last turn; 0: for ever, as in a file; Redis: 30")
       ->check(within(0.0, 36500.0));

@@ -16,6 +16,9 @@ class App;
 
 namespace fulmar {
 
+// Stands for --state-store.
+inline constexpr const char* kStoreVariable = "FULMAR_STATE_STORE";
+
 struct ServeEngineFlags {
   int64_t slots = 0;          // 0: chosen from the memory that is free
   int64_t prefill_chunk = 0;  // 0: by device

@@ -129,6 +129,22 @@ Result<OpenStore> file_doors(const SessionFlags& flags) {
 
 }  // namespace
 
+Status check_sessions(const SessionFlags& flags, bool store_of_environment) {
+  const bool shared = !flags.state_store.empty(), file = flags.session_db != "none";
+  if (flags.durable && !shared && !file) {
+    return Error{ErrorKind::invalid,
+                 "--durable-sessions waits for the disk, and --state-db-path is none; wanted a file, or "
+                 "--state-store"};
+  }
+  if (shared && file && flags.session_db_asked_for && !store_of_environment) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("--state-db-path is '{}' beside --state-store, which takes the place "
+                             "of the file; wanted one of them",
+                             flags.session_db)};
+  }
+  return {};
+}
+
 SessionLadders::SessionLadders(const SessionFlags& flags, OpenStore open_store)
     : open_store_(std::move(open_store)) {
   options_.flush_after = milliseconds(flags.flush_seconds);

@@ -25,6 +25,10 @@ struct SessionFlags {
   bool durable = false;  // answers wait until their turns are stored
 };
 
+// Says which options contradict each other. `store_of_environment`: nobody named the store on the command
+// line, and it takes the place of the file.
+Status check_sessions(const SessionFlags& flags, bool store_of_environment);
+
 class SessionLadders {
  public:
   // Opens the store. An Error is what a person has to decide: a URL that means nothing, a database that was

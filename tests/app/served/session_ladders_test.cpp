@@ -45,6 +45,27 @@ TEST_F(SessionFiles, ThatWereNamedAndCannotBeUsedEndTheStart) {
   EXPECT_TRUE(open("new.db", true).ok());
 }
 
+TEST(SessionFlags, ThatContradictEachOtherAreNamed) {
+  const auto told = [](bool durable, const std::string& file, const std::string& store,
+                       bool of_environment = false) {
+    SessionFlags flags;
+    flags.durable = durable;
+    flags.session_db_asked_for = !file.empty();
+    if (!file.empty()) flags.session_db = file;
+    flags.state_store = store;
+    const Status status = check_sessions(flags, of_environment);
+    return status.ok() ? std::string() : status.error().text;
+  };
+  const std::string store = "redis://127.0.0.1";
+  EXPECT_THAT(told(true, "none", ""),
+              testing::AllOf(HasSubstr("--durable-sessions"), HasSubstr("--state-db-path")));
+  EXPECT_THAT(told(false, "x.db", store), testing::AllOf(HasSubstr("--state-store"), HasSubstr("'x.db'")));
+  EXPECT_EQ(told(true, "", ""), "");
+  EXPECT_EQ(told(true, "none", store), "");
+  EXPECT_EQ(told(false, "", store), "");
+  EXPECT_EQ(told(false, "x.db", store, true), "");
+}
+
 TEST_F(SessionFiles, OfTheDefaultNameAreDoneWithoutUnlessSessionsLieThere) {
   EXPECT_TRUE(open("folder", false).ok());
   EXPECT_TRUE(open("missing/sessions.db", false).ok());
