@@ -31,6 +31,24 @@ bool reads_as(std::string_view text, Number& number) {
          (digits == "0" || !digits.starts_with('0'));
 }
 
+// Makes the checks of an option that is not in the help begin with its name, which the parser leaves out
+// there.
+void name_in_errors(CLI::Option& option) {
+  if (!option.get_name().empty() || option.get_lnames().empty()) return;
+  const std::string name = "--" + option.get_lnames().front();
+  try {
+    for (int i = 0;; i++) {
+      CLI::Validator* const check = option.get_validator(i);
+      const CLI::Validator plain = *check;
+      check->operation([plain, name](std::string& word) {
+        const std::string text = plain(word);
+        return text.empty() ? text : name + " " + text;
+      });
+    }
+  } catch (const CLI::OptionNotFound&) {  // behind the last one
+  }
+}
+
 }  // namespace
 
 CLI::Validator within(double least, double most) {
@@ -67,9 +85,12 @@ bool takes_empty_value(const CLI::Option& option) {
 
 void refuse_empty_values(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
-    if (!takes_value(*option) || takes_empty_value(*option)) continue;
-    option->check(
-        [](const std::string& word) { return word.empty() ? "is empty; wanted a value" : std::string(); });
+    if (!takes_value(*option)) continue;
+    if (!takes_empty_value(*option)) {
+      option->check(
+          [](const std::string& word) { return word.empty() ? "is empty; wanted a value" : std::string(); });
+    }
+    name_in_errors(*option);
   }
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) refuse_empty_values(*command);
 }
