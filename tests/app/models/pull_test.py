@@ -222,7 +222,7 @@ def check_repository(case):
     assert there == sorted(set(case.hub.files) - {"README.md", "code.py"}), there
     assert re.search(r"^tiny .*vocab.txt", case.run("models")[1], re.M), case.run("models")
     prompt = ("generate", "User: 12 + 30\n\nAssistant:", "-t", "0", "--device", "cpu", "--model")
-    wanted = case.run(*prompt, "")[1]
+    wanted = case.run(*prompt[:-1])[1]
     for name in ("tiny", f"{folder}/", f"{folder}/model.safetensors.index.json"):
         code, out, error = case.run(*prompt, name)
         assert code == 0 and out == wanted and "42" in out, (name, code, out, error)
