@@ -28,7 +28,7 @@ Status remember_pull(const std::filesystem::path& folder, const HubName& hub, co
 std::map<std::string, std::string> pulled_names(const std::filesystem::path& folder) {
   std::map<std::string, std::string> names;
   std::istringstream lines(read_if_there(folder / kFile, kMostBytes));
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line; std::getline(lines, line) && !lines.eof();) {  // the last one may be cut off
     const size_t tab = line.find('\t');
     if (tab != std::string::npos) names[line.substr(0, tab)] = line.substr(tab + 1);
   }
