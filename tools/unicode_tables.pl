@@ -12,7 +12,7 @@ my @scripts = qw(Arabic Armenian Bengali Bopomofo Cyrillic Devanagari Ethiopic G
 # A text as literals of a hundred characters, cut behind a space.
 sub literals {
   my ($text) = @_;
-  return join "\n", map { qq(    "$_") } $text =~ /(.{1,103}(?: |\z))/g;
+  return join "\n", map { qq(    "$_") } $text =~ /(.{1,109}(?: |\z))/g;
 }
 
 my ($starts, $values) = prop_invmap("General_Category");
