@@ -12,22 +12,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/descriptor.h"
+
 namespace fulmar {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 Error unreadable(std::string_view name, ErrorKind kind, std::string_view reason) {
   return {kind, fmt::format("{} cannot be read: {}", name, reason)};

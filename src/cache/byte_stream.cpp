@@ -10,11 +10,12 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "base/descriptor.h"
 
 namespace fulmar {
 namespace {
@@ -25,24 +26,11 @@ Error unreachable(std::string_view why) { return {ErrorKind::unavailable, std::s
 Error closed() { return {ErrorKind::io, "the server has closed the connection"}; }
 Error too_slow() { return unreachable("no answer in time"); }
 
-class Socket {
- public:
-  explicit Socket(int file) : file_(file) {}
-  Socket(Socket&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket() {
-    if (file_ >= 0) ::close(file_);
-  }
-  int file() const { return file_; }
-
- private:
-  int file_;
-};
+using Socket = Descriptor;
 
 // Sockets stay non-blocking: waiting happens here alone.
 bool wait_for(const Socket& socket, short events, milliseconds patience) {
-  pollfd waiting{.fd = socket.file(), .events = events, .revents = 0};
+  pollfd waiting{.fd = socket.number(), .events = events, .revents = 0};
   int ready = 0;
   do {
     ready = ::poll(&waiting, 1, static_cast<int>(patience.count()));
@@ -52,17 +40,17 @@ bool wait_for(const Socket& socket, short events, milliseconds patience) {
 
 Result<Socket> connect_to(const addrinfo& address, milliseconds patience) {
   Socket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address.ai_protocol));
-  if (socket.file() < 0) return unreachable(std::strerror(errno));
-  if (::connect(socket.file(), address.ai_addr, address.ai_addrlen) != 0) {
+  if (socket.number() < 0) return unreachable(std::strerror(errno));
+  if (::connect(socket.number(), address.ai_addr, address.ai_addrlen) != 0) {
     if (errno != EINPROGRESS) return unreachable(std::strerror(errno));
     if (!wait_for(socket, POLLOUT, patience)) return unreachable("no connection in time");
     int failure = 0;
     socklen_t size = sizeof failure;
-    ::getsockopt(socket.file(), SOL_SOCKET, SO_ERROR, &failure, &size);
+    ::getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &failure, &size);
     if (failure != 0) return unreachable(std::strerror(failure));
   }
   const int on = 1;
-  ::setsockopt(socket.file(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return socket;
 }
 
@@ -91,7 +79,7 @@ class PlainStream final : public ByteStream {
 
   Status write(std::string_view bytes) override {
     while (!bytes.empty()) {
-      const ssize_t sent = ::send(socket_.file(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t sent = ::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent >= 0) {
         bytes.remove_prefix(static_cast<size_t>(sent));
       } else if (errno == EAGAIN) {
@@ -105,7 +93,7 @@ class PlainStream final : public ByteStream {
 
   Result<size_t> read(std::span<char> into) override {
     for (;;) {
-      const ssize_t got = ::recv(socket_.file(), into.data(), into.size(), 0);
+      const ssize_t got = ::recv(socket_.number(), into.data(), into.size(), 0);
       if (got > 0) return static_cast<size_t>(got);
       if (got == 0) return closed();
       if (errno == EAGAIN) {
@@ -224,7 +212,7 @@ Result<std::unique_ptr<ByteStream>> connect_tls(const StreamTarget& target, Sock
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   FULMAR_TRY(load_files(*context, *target.tls));
   Tls tls(SSL_new(context.get()));
-  if (!tls || SSL_set_fd(tls.get(), socket.file()) != 1) return tls_error("no connection");
+  if (!tls || SSL_set_fd(tls.get(), socket.number()) != 1) return tls_error("no connection");
   const char* host = target.host.c_str();
   if (is_numeric(target.host)) {
     X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls.get()), host);

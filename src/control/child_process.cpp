@@ -19,29 +19,12 @@
 #include <memory>
 #include <string_view>
 
+#include "base/descriptor.h"
+
 extern char** environ;
 
 namespace fulmar {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return number_; }
-  int release() { return std::exchange(number_, -1); }
-  void reset(int number) {
-    if (number_ >= 0) ::close(number_);
-    number_ = number;
-  }
-
- private:
-  int number_;
-};
 
 struct Pipe {
   Descriptor reader, writer;
@@ -128,19 +111,20 @@ Result<Child> spawn_child(const ChildProgram& program) {
   const pid_t pid = ::fork();
   if (pid < 0) return Error{ErrorKind::io, fmt::format("cannot fork: {}", std::strerror(errno))};
   if (pid == 0) {
-    become_child(parent, output.writer.get(), failures.writer.get(), arguments.data(), environment.data());
+    become_child(parent, output.writer.number(), failures.writer.number(), arguments.data(),
+                 environment.data());
   }
   failures.writer.reset(-1);
   int error = 0;
   ssize_t got = 0;
   do {  // ends at once: exec closes the other end
-    got = ::read(failures.reader.get(), &error, sizeof error);
+    got = ::read(failures.reader.number(), &error, sizeof error);
   } while (got < 0 && errno == EINTR);
   if (got == static_cast<ssize_t>(sizeof error)) {
     ::waitpid(pid, nullptr, 0);
     return Error{ErrorKind::io, fmt::format("cannot run {}: {}", program.program, std::strerror(error))};
   }
-  ::fcntl(output.reader.get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(output.reader.number(), F_SETFL, O_NONBLOCK);
   return Child{pid, output.reader.release()};
 }
 
@@ -188,8 +172,8 @@ Result<int> free_port(const std::string& host) {
   Descriptor listener(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_storage address{};
   socklen_t length = sizeof address;
-  if (listener.get() < 0 || ::bind(listener.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+  if (listener.number() < 0 || ::bind(listener.number(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::getsockname(listener.number(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
     return Error{ErrorKind::io, fmt::format("no free port on host '{}': {}", host, std::strerror(errno))};
   }
   const in_port_t port = address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/descriptor.h"
 #include "base/exit_codes.h"
 
 namespace fulmar {
@@ -28,20 +29,6 @@ Error system_error(const std::filesystem::path& path, std::string_view what) {
 }
 
 thread_local FileWatch* watching = nullptr;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 constexpr size_t kMostPlaces = 2048;
 constexpr size_t kMostPath = 512;  // bytes that an error shows

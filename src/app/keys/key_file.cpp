@@ -4,11 +4,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <string>
+
+#include "base/descriptor.h"
 
 namespace fulmar {
 namespace {
@@ -18,22 +19,17 @@ class FileLock {
  public:
   explicit FileLock(const std::string& path)
       : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-    int refused = file_ < 0 ? -1 : 0;
-    while (file_ >= 0 && (refused = ::flock(file_, LOCK_EX)) != 0 && errno == EINTR) {
+    int refused = file_.number() < 0 ? -1 : 0;
+    while (file_.number() >= 0 && (refused = ::flock(file_.number(), LOCK_EX)) != 0 && errno == EINTR) {
     }
     if (refused != 0) {
       fault_ = Error{ErrorKind::io, fmt::format("'{}': cannot lock: {}", path, std::strerror(errno))};
     }
   }
-  ~FileLock() {
-    if (file_ >= 0) ::close(file_);
-  }
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
   const Status& held() const { return fault_; }
 
  private:
-  const int file_;
+  const Descriptor file_;
   Status fault_;
 };
 
