@@ -1,5 +1,6 @@
-// Request lines and header fields: targets are decoded to paths that begin with '/' and end in one only where it was
-// escaped, and no field of ours can break out of its line. Input: a target, a line end, then lines `name: value`.
+// Request lines and header fields: targets are decoded to paths that begin with '/' and end in one only where
+// it was escaped, and no field of ours can break out of its line. Input: a target, a line end, then lines
+// `name: value`.
 #include <string>
 
 #include "fuzz_input.h"
