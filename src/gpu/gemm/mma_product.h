@@ -101,13 +101,28 @@ class PlainTileWeights {
   int inputs_;  // from the lane's first one to the end of its rows
 };
 
-// Leaves the sums in `shared` (Shape::kBytes), complete for all threads, where tile_sum finds them. Outputs
+// Stores a warp's sums where tile_sum reads them.
+template <class Shape>
+__device__ __forceinline__ void store_tile_sums(const float (&sum)[Shape::kRowTiles][4],
+                                                unsigned char* shared) {
+  const int g = fragment_group(), q = fragment_place(), warp = threadIdx.x / kWarp;
+  const int first_out = warp % Shape::kOutWarps * 16, k_warp = warp / Shape::kOutWarps;
+  auto* product = reinterpret_cast<float*>(shared) + k_warp * Shape::kRows * Shape::kProductStride;
+#pragma unroll
+  for (int t = 0; t < Shape::kRowTiles; t++) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int row = t * 8 + Accumulator::column(q, i), out = first_out + Accumulator::row(g, i);
+      product[row * Shape::kProductStride + out] = sum[t][i];
+    }
+  }
+}
+
+// Leaves the sums in `shared` (Shape::kBytes), complete for all threads, where tile_sum reads them. Outputs
 // and rows beyond what there is mean nothing. `in` is touched only after the kernels in front have finished.
 template <class Shape, class T, class Weights>
 __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, const Weights& weights,
                                               unsigned char* shared) {
-  const int g = fragment_group(), q = fragment_place(), warp = threadIdx.x / kWarp;
-  const int first_out = warp % Shape::kOutWarps * 16, k_warp = warp / Shape::kOutWarps;
   constexpr int kStagePieces = Weights::kPieces, kAhead = Weights::kAhead;  // of a stage; on their way
   typename Weights::Piece w[kAhead];
   constexpr int kPieces = Shape::kStep / 8;            // of 16 bytes, of a stage's row
@@ -164,15 +179,7 @@ __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, const We
   }
   __pipeline_wait_prior(0);
   __syncthreads();  // the stages' place is taken over by the product
-  auto* product = reinterpret_cast<float*>(shared) + k_warp * Shape::kRows * Shape::kProductStride;
-#pragma unroll
-  for (int t = 0; t < Shape::kRowTiles; t++) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      const int row = t * 8 + Accumulator::column(q, i), out = first_out + Accumulator::row(g, i);
-      product[row * Shape::kProductStride + out] = sum[t][i];
-    }
-  }
+  store_tile_sums<Shape>(sum, shared);
   __syncthreads();
 }
 

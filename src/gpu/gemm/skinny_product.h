@@ -14,6 +14,19 @@ constexpr int kTileOut = 16;    // outputs of a warp's tile
 constexpr int kTileRows = 8;    // rows of one accumulator
 constexpr int kRowsPiece = 64;  // inputs a warp takes at a time
 
+// Adds the products of half a piece. Any order of the inputs will do if weights and rows agree on it: a
+// lane's eight neighbours serve as the positions that two instructions want from it.
+template <class T, int kTiles>
+__device__ __forceinline__ void multiply_half(const uint4& low, const uint4& high, int half,
+                                              const uint4 (&from)[kTiles][2], float (&sum)[kTiles][4]) {
+#pragma unroll
+  for (int t = 0; t < kTiles; t++) {
+    const uint4& v = from[t][half];
+    mma<T>(sum[t], low.x, high.x, low.y, high.y, v.x, v.y);
+    mma<T>(sum[t], low.z, high.z, low.w, high.w, v.z, v.w);
+  }
+}
+
 // Accumulates pieces first_piece, first_piece + kStep, ... Lane 4g+q holds of accumulator t the outputs g and
 // g + 8 for the rows 8t + 2q and 8t + 2q + 1. Outputs and rows past the end repeat the last ones; their
 // results mean nothing. Weights are constant and may be fetched before the kernel in front has finished; `in`
@@ -49,17 +62,6 @@ __device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, co
 #pragma unroll
     for (int t = 0; t < kTiles; t++) to[t][0] = row[t][at], to[t][1] = row[t][at + 4];
   };
-  // Any order of the inputs will do if weights and rows agree on it: a lane's eight neighbours serve as the
-  // positions that two instructions want from it.
-  const auto multiply = [&](const uint4& from_low, const uint4& from_high, int half,
-                            const uint4(&from)[kTiles][2]) {
-#pragma unroll
-    for (int t = 0; t < kTiles; t++) {
-      const uint4& v = from[t][half];
-      mma<T>(sum[t], from_low.x, from_high.x, from_low.y, from_high.y, v.x, v.y);
-      mma<T>(sum[t], from_low.z, from_high.z, from_low.w, from_high.w, v.z, v.w);
-    }
-  };
 #pragma unroll
   for (int i = 0; i < kAhead; i++) {
     if (i < count) fetch_weights(a[i], i);
@@ -74,8 +76,8 @@ __device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, co
     for (int ahead = 0; ahead < kAhead; ahead++) {
       const int i = base + ahead;
       if (i >= count) break;
-      multiply(a[ahead][0], a[ahead][2], 0, x[ahead % kInputsAhead]);
-      multiply(a[ahead][1], a[ahead][3], 1, x[ahead % kInputsAhead]);
+      multiply_half<T>(a[ahead][0], a[ahead][2], 0, x[ahead % kInputsAhead], sum);
+      multiply_half<T>(a[ahead][1], a[ahead][3], 1, x[ahead % kInputsAhead], sum);
       if (i + kAhead < count) fetch_weights(a[ahead], i + kAhead);
       if (i + kInputsAhead < count) fetch_inputs(x[ahead % kInputsAhead], i + kInputsAhead);
     }
@@ -90,7 +92,7 @@ __device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, co
       uint4 from[kTiles][2];
 #pragma unroll
       for (int t = 0; t < kTiles; t++) from[t][half] = inside ? row[t][at] : uint4{};
-      multiply(from_low, from_high, half, from);
+      multiply_half<T>(from_low, from_high, half, from, sum);
     }
   }
 }

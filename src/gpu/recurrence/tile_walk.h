@@ -136,6 +136,15 @@ __device__ __forceinline__ float sum_of_parts(const TileWalkShared<kKinds>& shar
   return sum;
 }
 
+// Stores U^T, complete once the block's threads have met.
+__device__ __forceinline__ void store_u(TileWalkShared<2>& shared) {
+#pragma unroll
+  for (int i = opaque(static_cast<int>(threadIdx.x)); i < kTile * kChunk; i += kTileWalkThreads) {
+    const int v = i / kChunk, t = i % kChunk;
+    shared.u[v][t] = operand_of(to_float(shared.stage.values[1][v][t]) + sum_of_parts(shared, 1, v, t));
+  }
+}
+
 // The state's tile of these keys moves on.
 template <class Layout, int kKinds>
 __device__ __forceinline__ void advance_state(const TileWalkShared<kKinds>& shared, int keys,
@@ -221,11 +230,7 @@ __global__ void __launch_bounds__(kTileWalkThreads)
     for (int n = 0; n < kOwn; n++) multiply_state<Layout>(shared, wave * kOwn + n);
     __syncthreads();
     if constexpr (kKinds == 2) {
-#pragma unroll
-      for (int i = opaque(static_cast<int>(threadIdx.x)); i < kTile * kChunk; i += kTileWalkThreads) {
-        const int v = i / kChunk, t = i % kChunk;
-        shared.u[v][t] = operand_of(to_float(shared.stage.values[1][v][t]) + sum_of_parts(shared, 1, v, t));
-      }
+      store_u(shared);
       __syncthreads();
     }
 #pragma unroll

@@ -153,11 +153,13 @@ __device__ __forceinline__ float finish_raw_rows(const RawRow (&from)[kWarpRows]
   return sum;
 }
 
-// Fills `shared` and the parts of `out` that need no products. Warp: four rows; lane: two channels. Rows past
-// the end are zero and change nothing.
-template <class Chunk>
-__device__ void scale_rows(const Row (&rows)[kWarpRows], Prepare7Shared& shared, Chunk& out) {
-  const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp), t0 = warp * kWarpRows;
+// Log decays of a lane's two channels, summed over rows from the chunk's first one on.
+struct DecaySums {
+  float before[2], all[2];  // the warp's first row; the chunk
+  Float2 centre;            // up to the middle row, which is the first of the third warp
+};
+__device__ __forceinline__ DecaySums sum_decays(const Row (&rows)[kWarpRows], Prepare7Shared& shared) {
+  const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp);
   float sum[2] = {};
 #pragma unroll
   for (int i = 0; i < kWarpRows; i++) {
@@ -166,23 +168,30 @@ __device__ void scale_rows(const Row (&rows)[kWarpRows], Prepare7Shared& shared,
   }
   store2(shared.part_sum(warp) + c, sum[0], sum[1]);
   __syncthreads();
-  float running[2] = {}, last[2] = {};
+  DecaySums sums{};
 #pragma unroll
   for (int w = 0; w < kPrepareWarps; w++) {
     const Float2 part = load2(shared.part_sum(w) + c);
 #pragma unroll
     for (int e = 0; e < 2; e++) {
-      if (w < warp) running[e] += part.x[e];
-      last[e] += part.x[e];
+      if (w < warp) sums.before[e] += part.x[e];
+      sums.all[e] += part.x[e];
     }
   }
-  // The middle row is the first of the third warp.
   static_assert(kMiddleRow == 2 * kWarpRows);
   float* middle = &shared.m_ak_v[0][c];
-  if (warp == 2) store2(middle, running[0] + rows[0].g.x[0], running[1] + rows[0].g.x[1]);
+  if (warp == 2) store2(middle, sums.before[0] + rows[0].g.x[0], sums.before[1] + rows[0].g.x[1]);
   __syncthreads();
-  const Float2 centre = load2(middle);
+  sums.centre = load2(middle);
+  return sums;
+}
 
+// Fills `shared` and the parts of `out` that need no products. Warp: four rows; lane: two channels. Rows past
+// the end are zero and change nothing.
+template <class Chunk>
+__device__ void scale_rows(const Row (&rows)[kWarpRows], Prepare7Shared& shared, Chunk& out) {
+  const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp), t0 = warp * kWarpRows;
+  auto [running, last, centre] = sum_decays(rows, shared);
   // With the centre's distance from either end, which is at most 10, two exponentials a number give all four
   // that are wanted: exp(G - centre), exp G, exp(centre - G), exp(G_last - G).
   float from_begin[2], to_end[2], left_before[2];

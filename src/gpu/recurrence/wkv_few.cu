@@ -25,14 +25,74 @@ struct SomeHeads {  // all at once nevertheless: four rows for eight lanes, regi
 // meeting; `together` of them at most in a step.
 constexpr int kTogether = 8;
 
+// Rows of a sequence on their way: Shape::kFetched from row t on at once, a part with each of a block's
+// groups.
+template <int kVersion, class T, class S, class Shape>
+struct RowsFetched {
+  static constexpr int kGroups = Shape::kGroups, kEach = (Shape::kFetched + kGroups - 1) / kGroups;
+
+  const WkvInputs& in;
+  const Rings& rings;
+  std::byte* ring;
+  RingStep step;
+  int64_t channel;
+  int begin, end;  // the sequence's rows
+  TokenPart parts[kEach];
+
+  template <class Take>
+  __device__ __forceinline__ void each(int t, const Take& take) {
+    const int bringer = kGroups == 1 ? 0 : threadIdx.x / kWkvThreads;
+#pragma unroll
+    for (int j = 0; j < kEach; j++) {
+      const int i = bringer + j * kGroups;
+      if (i < Shape::kFetched && t + i < end) take(parts[j], i);
+    }
+  }
+  __device__ __forceinline__ void fetch(int t) {
+    each(t, [&](TokenPart& part, int i) {
+      part = fetch_token<kVersion, T, kGroups>(in, (t + i) * in.stride + channel);
+    });
+  }
+  __device__ __forceinline__ void spread(SpreadToken* to, int t) {
+    each(t, [&](const TokenPart& part, int i) {
+      spread_token<kVersion, S, kGroups>(part, in.bonus, channel, to[i]);
+    });
+  }
+  __device__ __forceinline__ std::byte* row_of(int t) const {
+    return rings.row(ring, step.first + step.held + t - begin);
+  }
+  // Puts them into the ring, where they may take the place of rows that are replayed: only once nobody reads
+  // those any more.
+  __device__ __forceinline__ void keep(int t) {
+    if (step.keeps == 0) return;
+    each(t, [&](const TokenPart& part, int i) { keep_token<kVersion, T, kGroups>(part, row_of(t + i)); });
+  }
+};
+
+// Rows of a warp among those that lie in shared memory: its first one, and others each kWarps further.
+template <class Shape>
+struct OutputRows {
+  static constexpr int kWarps = Shape::kGroups * kWkvThreads / kWarp,
+                       kEach = (kTogether + kWarps - 1) / kWarps;
+  int first = (static_cast<int>(threadIdx.x) / kWarp + kWarps - kOutputWarp) % kWarps;
+
+  template <class Take>
+  __device__ __forceinline__ void each(int count, const Take& take) const {
+#pragma unroll
+    for (int j = 0; j < kEach; j++) {
+      const int i = first + j * kWarps;
+      if (i >= count) break;
+      take(i, j);
+    }
+  }
+};
+
 template <int kVersion, class T, class S, class Shape>
 __global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
     wkv_few_kernel(Batch batch, WkvInputs in, LeaveWeights leave, bool leaves, Slots<S> slots,
                    const __grid_constant__ Rings rings, T* y, int64_t y_stride, int64_t longest,
                    int together) {
-  constexpr int kGroups = Shape::kGroups, kRows = kRowsPerThread / kGroups;
-  constexpr int kFetched = Shape::kFetched, kEach = (kFetched + kGroups - 1) / kGroups;
-  constexpr int kWarps = kGroups * kWkvThreads / kWarp, kOutputs = (kTogether + kWarps - 1) / kWarps;
+  constexpr int kGroups = Shape::kGroups, kRows = kRowsPerThread / kGroups, kFetched = Shape::kFetched;
   extern __shared__ __align__(16) unsigned char bytes[];
   auto* const tokens = reinterpret_cast<SpreadToken*>(bytes);  // [together]
   auto* const replayed = reinterpret_cast<ReplayedRow*>(tokens + together);
@@ -46,37 +106,12 @@ __global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
     return;
   }
   const int lane = threadIdx.x % kLanesPerRow, first_row = threadIdx.x / kLanesPerRow * kRows;
-  const int bringer = kGroups == 1 ? 0 : threadIdx.x / kWkvThreads;
   S* own = slots[slot] + channel * kHeadSize;
   std::byte* ring = rings.head(slot, head);
   StateRow<S> stored[kRows];
 #pragma unroll
   for (int p = 0; p < kRows; p++) stored[p] = fetch_state_row(own + (first_row + p) * kHeadSize, lane);
-  // Rows t to t + kFetched - 1 on their way to this group's threads, to all threads, and into the ring, where
-  // they may take the place of rows that are replayed: only once nobody reads those any more.
-  TokenPart parts[kEach];
-  const auto each = [&](int t, auto&& take) {
-#pragma unroll
-    for (int j = 0; j < kEach; j++) {
-      const int i = bringer + j * kGroups;
-      if (i < kFetched && t + i < end) take(parts[j], i);
-    }
-  };
-  const auto fetch = [&](int t) {
-    each(t, [&](TokenPart& part, int i) {
-      part = fetch_token<kVersion, T, kGroups>(in, (t + i) * in.stride + channel);
-    });
-  };
-  const auto spread = [&](SpreadToken* to, int t) {
-    each(t, [&](const TokenPart& part, int i) {
-      spread_token<kVersion, S, kGroups>(part, in.bonus, channel, to[i]);
-    });
-  };
-  const auto row_of = [&](int t) { return rings.row(ring, step.first + step.held + t - begin); };
-  const auto keep = [&](int t) {
-    if (step.keeps == 0) return;
-    each(t, [&](const TokenPart& part, int i) { keep_token<kVersion, T, kGroups>(part, row_of(t + i)); });
-  };
+  RowsFetched<kVersion, T, S, Shape> coming{in, rings, ring, step, channel, begin, end, {}};
   float state[kRows][kKeys];
   stage_rows<kVersion, T, S, kGroups>([&](int i) { return rings.row(ring, step.first + i); }, step.held,
                                       replayed);
@@ -85,43 +120,36 @@ __global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
   for (int p = 0; p < kRows; p++) widen(stored[p], state[p]);
   replay_rows<kVersion>(state, replayed, step.held, rings.every, step.write_at, own);
   pdl_wait();
-  fetch(begin);
-  spread(tokens, begin);
+  coming.fetch(begin);
+  coming.spread(tokens, begin);
   __syncthreads();
-  keep(begin);
-  // The warp's first row of those that lie in shared memory; the others follow by kWarps.
-  const int first_of_warp = (static_cast<int>(threadIdx.x) / kWarp + kWarps - kOutputWarp) % kWarps;
+  coming.keep(begin);
+  const OutputRows<Shape> outputs;
   for (int t = begin;;) {
     const int count = min(end - t, kTogether);
     for (int i = t == begin ? kFetched : 0; i < count; i += kFetched) {
-      fetch(t + i);
-      spread(tokens + i, t + i);
-      keep(t + i);
+      coming.fetch(t + i);
+      coming.spread(tokens + i, t + i);
+      coming.keep(t + i);
     }
     if (t != begin || count > kFetched) __syncthreads();
-    Float2 gate[kOutputs] = {};
-#pragma unroll
-    for (int j = 0; j < kOutputs; j++) {
-      const int i = first_of_warp + j * kWarps;
-      if (!leaves || i >= count) break;
+    Float2 gate[outputs.kEach] = {};
+    outputs.each(leaves ? count : 0, [&](int i, int j) {
       gate[j] = load2(static_cast<const T*>(in.g) + (t + i) * in.stride + channel + output_channel());
-    }
+    });
     for (int i = 0; i < count; i++) {
       float removed[kRows];
       update_state<kVersion>(state, tokens[i], removed);
       if (step.keeps == 0) continue;
-      keep_removed<kVersion, T>(removed, row_of(t + i));
+      keep_removed<kVersion, T>(removed, coming.row_of(t + i));
       // Half states: as if they were written behind every M-th row.
       if ((step.held + (t + i - begin) + 1) % rings.every == 0) round_state<S>(state);
     }
     __syncthreads();
-#pragma unroll
-    for (int j = 0; j < kOutputs; j++) {
-      const int i = first_of_warp + j * kWarps;
-      if (i >= count) break;
+    outputs.each(count, [&](int i, int j) {
       write_head<kVersion, T, S>(leave, leaves, gate[j], channel, tokens[i],
                                  y + (t + i) * y_stride + channel);
-    }
+    });
     t += count;
     if (t >= end) break;
     __syncthreads();

@@ -160,6 +160,63 @@ __device__ __forceinline__ TokenPart part_of(const T (&token)[kTokenVectors][kHe
   return {{number(kV), 0.0f, 0.0f}};
 }
 
+// The sequences that a block goes through, on its head.
+template <class T, bool kDeferred>
+struct SinglesWalk {
+  const Batch& batch;
+  const TokenSource<T>& source;
+  const StagedRings& ring;
+  const Slots<Half>& slots;
+  SinglesShared<T>& shared;
+  std::byte* staged;  // kDeferred
+  int64_t head, channel;
+
+  // Looked up well before it is wanted. Past the last sequence: nothing's.
+  __device__ __forceinline__ SlotStep slot_step(int64_t sequence) const {
+    SlotStep current{};
+    if (sequence >= batch.sequences) return current;
+    current.slot = batch.slot[sequence];
+    if constexpr (kDeferred) current.ring = ring_step_of(batch, sequence);
+    return current;
+  }
+  __device__ __forceinline__ Half* state_of(const SlotStep& current) const {
+    return slots[current.slot] + channel * kHeadSize;
+  }
+  __device__ __forceinline__ void bring_state(int64_t sequence, const SlotStep& current, int place) const {
+    if (sequence >= batch.sequences) return;
+    uint32_t more = source.bytes;
+    if constexpr (kDeferred) more += static_cast<uint32_t>(current.ring.held * ring.rings.row_stride);
+    fetch_state(shared, place, state_of(current), more);
+    if constexpr (kDeferred) {
+      fetch_rows(ring.stage(staged, place), ring.rings, ring.rings.head(current.slot, head), current.ring,
+                 &shared.full[place]);
+    }
+  }
+  __device__ __forceinline__ void bring_token(int64_t sequence, int place) const {
+    if (sequence < batch.sequences) stage_token(shared, place, source, sequence * source.stride + channel);
+    if constexpr (!kBulkCopies) __pipeline_commit();  // also when there is nothing: waiting counts commits
+  }
+  // Replays the ring's rows, updates the state by the token and stores either.
+  template <int kVersion>
+  __device__ __forceinline__ void update_deferred(float (&state)[kRowsPerThread][kKeys],
+                                                  const TokenPart& part, SpreadToken& token,
+                                                  const SlotStep& current, Half* own) const {
+    const auto kept_row = [&] {
+      return ring.rings.row(ring.rings.head(current.slot, head), current.ring.first + current.ring.held);
+    };
+    if (current.ring.keeps != 0) keep_token<kVersion, T>(part, kept_row());
+    replay_rows<kVersion>(state, ring.replayed(staged), current.ring.held, ring.rings.every,
+                          current.ring.write_at, own);
+    float removed[kRowsPerThread];
+    update_state<kVersion>(state, token, removed);
+    if (current.ring.keeps != 0) {
+      keep_removed<kVersion, T>(removed, kept_row());
+    } else {
+      store_state(own, state);
+    }
+  }
+};
+
 template <int kVersion, class T, bool kDeferred>
 __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
     wkv_single_kernel(Batch batch, int64_t n_head, const __grid_constant__ TokenSource<T> source,
@@ -170,31 +227,8 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
   auto* const staged = reinterpret_cast<std::byte*>(bytes + sizeof(SinglesShared<T>));  // kDeferred
   [[maybe_unused]] auto& going = *reinterpret_cast<StatesGoing*>(staged);               // if not
   const Part part{static_cast<int>(threadIdx.x) / kLanesPerRow, static_cast<int>(threadIdx.x) % kLanesPerRow};
-  const int64_t channel = blockIdx.x % n_head * kHeadSize, step = gridDim.x / n_head;
-  const int64_t head = blockIdx.x % n_head;
-  // Looked up well before it is wanted. Past the last sequence: nothing's.
-  const auto slot_step_of = [&](int64_t sequence) {
-    SlotStep current{};
-    if (sequence >= batch.sequences) return current;
-    current.slot = batch.slot[sequence];
-    if constexpr (kDeferred) current.ring = ring_step_of(batch, sequence);
-    return current;
-  };
-  const auto state_of = [&](const SlotStep& current) { return slots[current.slot] + channel * kHeadSize; };
-  const auto bring_state = [&](int64_t sequence, const SlotStep& current, int place) {
-    if (sequence >= batch.sequences) return;
-    uint32_t more = source.bytes;
-    if constexpr (kDeferred) more += static_cast<uint32_t>(current.ring.held * ring.rings.row_stride);
-    fetch_state(shared, place, state_of(current), more);
-    if constexpr (kDeferred) {
-      fetch_rows(ring.stage(staged, place), ring.rings, ring.rings.head(current.slot, head), current.ring,
-                 &shared.full[place]);
-    }
-  };
-  const auto bring_token = [&](int64_t sequence, int place) {
-    if (sequence < batch.sequences) stage_token(shared, place, source, sequence * source.stride + channel);
-    if constexpr (!kBulkCopies) __pipeline_commit();  // also when there is nothing: waiting counts commits
-  };
+  const int64_t head = blockIdx.x % n_head, channel = head * kHeadSize, step = gridDim.x / n_head;
+  const SinglesWalk<T, kDeferred> walk{batch, source, ring, slots, shared, staged, head, channel};
   pdl_launch_next();
   if (kBulkCopies && threadIdx.x == kSender) {
     for (uint64_t& barrier : shared.full) mbarrier_init(&barrier, 1);
@@ -203,21 +237,21 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
   int64_t sequence = blockIdx.x / n_head;
 #pragma unroll
   for (int place = 0; place < kStatesAhead; place++) {
-    bring_state(sequence + place * step, slot_step_of(sequence + place * step), place);
+    walk.bring_state(sequence + place * step, walk.slot_step(sequence + place * step), place);
   }
-  SlotStep current = slot_step_of(sequence), coming = slot_step_of(sequence + kStatesAhead * step);
+  SlotStep current = walk.slot_step(sequence), coming = walk.slot_step(sequence + kStatesAhead * step);
   pdl_wait();
 #pragma unroll
-  for (int place = 0; place < kStatesAhead; place++) bring_token(sequence + place * step, place);
+  for (int place = 0; place < kStatesAhead; place++) walk.bring_token(sequence + place * step, place);
   __syncthreads();
   int place = 0;
   uint32_t parity = 0;
   for (int side = 0; sequence < batch.sequences; sequence += step, side ^= 1) {
     SpreadToken& token = shared.both[side];
     const StateStage<T>& from = shared.coming[place];
-    const SlotStep next = slot_step_of(sequence + step),
-                   after = slot_step_of(sequence + (kStatesAhead + 1) * step);
-    Half* const own = state_of(current);
+    const SlotStep next = walk.slot_step(sequence + step),
+                   after = walk.slot_step(sequence + (kStatesAhead + 1) * step);
+    Half* const own = walk.state_of(current);
     wait_for_stage(shared, place, parity);
     const TokenPart numbers = part_of<kVersion, T>(from.token);
     spread_token<kVersion, Half>(numbers, bonus, channel, token);
@@ -237,24 +271,11 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
     if (!kDeferred && kBulkCopies && threadIdx.x == kSender)
       bulk_wait_read<1>();  // so that going.of[side] is free
     __syncthreads();
-    bring_state(sequence + kStatesAhead * step, coming, place);
-    bring_token(sequence + kStatesAhead * step, place);
+    walk.bring_state(sequence + kStatesAhead * step, coming, place);
+    walk.bring_token(sequence + kStatesAhead * step, place);
     if (++place == kStatesAhead) place = 0, parity ^= 1;
     if constexpr (kDeferred) {
-      if (current.ring.keeps != 0) {
-        std::byte* const rows = ring.rings.head(current.slot, head);
-        keep_token<kVersion, T>(numbers, ring.rings.row(rows, current.ring.first + current.ring.held));
-      }
-      replay_rows<kVersion>(state, ring.replayed(staged), current.ring.held, ring.rings.every,
-                            current.ring.write_at, own);
-      float removed[kRowsPerThread];
-      update_state<kVersion>(state, token, removed);
-      if (current.ring.keeps != 0) {
-        std::byte* const rows = ring.rings.head(current.slot, head);
-        keep_removed<kVersion, T>(removed, ring.rings.row(rows, current.ring.first + current.ring.held));
-      } else {
-        store_state(own, state);
-      }
+      walk.template update_deferred<kVersion>(state, numbers, token, current, own);
     } else {
       update_state<kVersion>(state, token);
       put_state(going.of[side], own, part, state);

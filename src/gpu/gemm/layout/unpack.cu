@@ -56,6 +56,57 @@ __device__ __forceinline__ void store8(T* to, const float (&x)[8]) {
   *reinterpret_cast<uint4*>(to) = words;
 }
 
+// The scales of each 16 inputs of a piece for output `out` of its tile; `block` counts all pieces of all
+// tiles.
+template <CodeKind kKind>
+__device__ __forceinline__ void read_scales(ScaleAndLeast (&by)[2 * kPieceGroups], const PackedMatrix& m,
+                                            int64_t block, int64_t tile, int64_t piece, int half, int g) {
+  const uint2* factors = reinterpret_cast<const uint2*>(m.factors + block * kWarp) + g * 2 + half;
+  uint32_t super = 0;
+  if constexpr (has_supers(kKind)) {
+    super = m.supers[(tile * (m.pieces / 2) + piece / 2) * kPackedOuts + half * 8 + g];
+  }
+#pragma unroll
+  for (int j = 0; j < kPieceGroups; j++) {
+    ScaleAndLeast &first = by[2 * j], &second = by[2 * j + 1];
+    if (has_factors<kKind>(m)) {
+      const uint32_t bits = (j < 2 ? factors->x : factors->y) >> j % 2 * 16;
+      if constexpr (kKind == CodeKind::affine) {
+        first = affine_of(bits, super);
+      } else if constexpr (kKind == CodeKind::six) {
+        first.scale = half_bits(super) * static_cast<float>(static_cast<int8_t>(bits));
+        second.scale = half_bits(super) * static_cast<float>(static_cast<int8_t>(bits >> 8));
+        continue;
+      } else {
+        first.scale = half_bits(bits);
+      }
+    } else {
+      const int64_t k = piece * kPackedInputs + j * kPackedGroup,
+                    group = m.groups == 1 ? 0 : k >> m.group_shift;
+      first.scale = m.scales[(tile * kPackedOuts + half * 8 + g) * m.groups + group];
+    }
+    second = first;
+  }
+}
+
+// The i-th code of the p-th four of a lane's 32.
+template <CodeKind kKind, int kVectors>
+__device__ __forceinline__ uint32_t code_at(const uint4 (&code)[kVectors], const uint2& upper, int p, int i) {
+  const int e = p % 2 * 4 + i;
+  uint32_t one;
+  if constexpr (bits_of(kKind) == 8) {
+    one = word_at(code, p) >> i * 8 & 255;
+  } else if constexpr (kKind == CodeKind::levels) {
+    one = word_at(code, p / 2) >> 4 * e & 15;
+  } else {
+    one = word_at(code, p / 2) >> 4 * (e % 2 * 4 + e / 2) & 15;
+  }
+  if constexpr (kKind == CodeKind::six) {
+    one |= ((p < 4 ? upper.x : upper.y) >> (e % 2 * 16 + p / 2 % 2 * 8 + e / 2 * 2) & 3) << 4;
+  }
+  return one;
+}
+
 // Threads: [tiles][pieces][half][lanes]. A warp has eight outputs of a piece, which pass through shared
 // memory since a lane's inputs are no neighbours.
 template <class T, CodeKind kKind>
@@ -82,54 +133,15 @@ __global__ void __launch_bounds__(kUnpackThreads)
                         half * kVectors * kWarp + lane;
 #pragma unroll
     for (int v = 0; v < kVectors; v++) code[v] = __ldcs(codes + v * kWarp);
-    const uint2* factors = reinterpret_cast<const uint2*>(m.factors + block * kWarp) + g * 2 + half;
-    uint32_t super = 0;
-    if constexpr (has_supers(kKind)) {
-      super = m.supers[((first_tile + tile) * (m.pieces / 2) + piece / 2) * kPackedOuts + half * 8 + g];
-    }
     if constexpr (kKind == CodeKind::six) upper = __ldcs(m.upper + block * (2 * kWarp) + half * kWarp + lane);
-#pragma unroll
-    for (int j = 0; j < kPieceGroups; j++) {
-      ScaleAndLeast &first = by[2 * j], &second = by[2 * j + 1];
-      if (has_factors<kKind>(m)) {
-        const uint32_t bits = (j < 2 ? factors->x : factors->y) >> j % 2 * 16;
-        if constexpr (kKind == CodeKind::affine) {
-          first = affine_of(bits, super);
-        } else if constexpr (kKind == CodeKind::six) {
-          first.scale = half_bits(super) * static_cast<float>(static_cast<int8_t>(bits));
-          second.scale = half_bits(super) * static_cast<float>(static_cast<int8_t>(bits >> 8));
-          continue;
-        } else {
-          first.scale = half_bits(bits);
-        }
-      } else {
-        const int64_t k = piece * kPackedInputs + j * kPackedGroup,
-                      group = m.groups == 1 ? 0 : k >> m.group_shift;
-        first.scale = m.scales[(first_tile * kPackedOuts + first_row + g) * m.groups + group];
-      }
-      second = first;
-    }
+    read_scales<kKind>(by, m, block, first_tile + tile, piece, half, g);
   }
   uint32_t* own = rows[threadIdx.x / kWarp];
 #pragma unroll
   for (int p = 0; p < kPackedInputs / 16; p++) {  // four weights each
     float x[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-      uint32_t one;
-      const int e = p % 2 * 4 + i;
-      if constexpr (bits_of(kKind) == 8) {
-        one = word_at(code, p) >> i * 8 & 255;
-      } else if constexpr (kKind == CodeKind::levels) {
-        one = word_at(code, p / 2) >> 4 * e & 15;
-      } else {
-        one = word_at(code, p / 2) >> 4 * (e % 2 * 4 + e / 2) & 15;
-      }
-      if constexpr (kKind == CodeKind::six) {
-        one |= ((p < 4 ? upper.x : upper.y) >> (e % 2 * 16 + p / 2 % 2 * 8 + e / 2 * 2) & 3) << 4;
-      }
-      x[i] = value_of<kKind>(one, by[p], levels);
-    }
+    for (int i = 0; i < 4; i++) x[i] = value_of<kKind>(code_at<kKind>(code, upper, p, i), by[p], levels);
     own[g * kStride + p * 8 + q] = pack_floats<T>(x[0], x[1]);
     own[g * kStride + p * 8 + 4 + q] = pack_floats<T>(x[2], x[3]);
   }
