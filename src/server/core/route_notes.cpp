@@ -161,7 +161,6 @@ constexpr FieldNote kOllamaBoth[] = {
     {"name", "string", "as model"},
     {"state_id", "string", "tuned state that the answer starts from"},
     {"chat_template_kwargs", "", "enable_thinking: whether the model thinks first"},
-    {"images", "", "refused"},
 };
 constexpr FieldNote kOllamaName[] = {{"model", "string", "its name"}};
 constexpr FieldNote kOllamaPull[] = {{"model", "string", "OWNER/NAME or OWNER/NAME:FILE"},

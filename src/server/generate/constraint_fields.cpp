@@ -247,8 +247,10 @@ std::optional<ApiError> refuse_tools(const JsonValue& body) {
   const Fields fields(body);
   const JsonValue* tools = fields.find("tools");
   const JsonValue* choice = fields.find("tool_choice");
-  if (!tools || is_empty_list(*tools) || (choice && is_word(*choice, "none"))) return std::nullopt;
-  return unsupported("tools", *tools, " on this route");
+  if (choice && is_word(*choice, "none")) return std::nullopt;
+  if (tools && !is_empty_list(*tools)) return unsupported("tools", *tools, " on this route");
+  if (choice && !is_word(*choice, "auto")) return unsupported("tool_choice", *choice, " on this route");
+  return std::nullopt;
 }
 
 }  // namespace fulmar

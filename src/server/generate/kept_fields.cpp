@@ -69,6 +69,8 @@ constexpr KnownField kFields[] = {
     {"post_sampling_probs", refused},
     {"return_tokens", refused},
     {"return_token_ids", refused},
+    {"return_tokens_as_token_ids", refused},
+    {"return_hidden_states", refused},
     {"response_fields", refused},
     {"include_reasoning", refused, "true"},
     {"verbosity", told, {}, " low medium high "},
@@ -83,6 +85,10 @@ constexpr KnownField kFields[] = {
     {"audio", refused},
     {"documents", refused},
     {"lora", refused},
+    {"lora_path", refused},
+    {"session_params", refused},
+    {"custom_logit_processor", refused},
+    {"logits_processors", refused},
     {"prompt_embeds", refused},
     {"system_prompt", refused},
     {"chat_template", refused},
@@ -211,6 +217,10 @@ constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
 
 using Names = std::set<std::string_view>;
 
+// Of the keys that nobody knows, a warning shows so many, and no longer ones.
+constexpr size_t kShownKeys = 8;
+constexpr size_t kLongestShownKey = 40;
+
 // What each route of its kind reads: those that make text, and those that make vectors.
 Names common_names(std::string_view path) {
   if (path.find("embed") != std::string_view::npos)
@@ -297,6 +307,16 @@ bool asks_for_something(const JsonValue& value, std::string_view neutral) {
   return !(value.is_number() && value.as_double() == 0);
 }
 
+// Whether any API has a field of that name, or an object that holds one.
+bool is_known(std::string_view key) {
+  static const Names known = [] {
+    Names names;
+    for (const KnownField& field : vocabulary()) names.insert(field.name.substr(0, field.name.find('.')));
+    return names;
+  }();
+  return known.contains(key);
+}
+
 // The member that a name stands for, or null.
 const JsonValue* member_at(const JsonValue& object, std::string_view name) {
   const size_t dot = name.find('.');
@@ -330,7 +350,32 @@ std::optional<ApiError> word_fault(const KnownField& field, const std::string& s
   return bad_value(fmt::format("'{}' is {}; wanted one of: {}", shown, describe(value), words), shown);
 }
 
-void check_part(const FieldsPart& part, UnkeptFields& found, std::vector<std::string>& told_of) {
+// What a warning tells of: fields that the route does not keep, and keys that no API has.
+struct Told {
+  std::vector<std::string> unkept, unknown;
+};
+
+void note_unknown(const FieldsPart& part, Told& told) {
+  if (!part.object.is_object()) return;
+  for (const auto& [key, value] : part.object.as_object().members()) {
+    if (part.kept.contains(key) || is_known(key) || !asks_for_something(value, "")) continue;
+    told.unknown.push_back(key.size() > kLongestShownKey ? fmt::format("a key of {} bytes", key.size())
+                                                         : fmt::format("'{}{}'", part.prefix, key));
+  }
+}
+
+void add_warnings_of(Told told, std::vector<std::string>& warnings) {
+  if (!told.unkept.empty()) {
+    warnings.push_back(fmt::format("not kept on this route: {}", fmt::join(told.unkept, ", ")));
+  }
+  if (told.unknown.empty()) return;
+  const size_t more = told.unknown.size() - std::min(told.unknown.size(), kShownKeys);
+  told.unknown.resize(told.unknown.size() - more);
+  warnings.push_back(fmt::format("not known and ignored: {}{}", fmt::join(told.unknown, ", "),
+                                 more > 0 ? fmt::format(" and {} more", more) : std::string()));
+}
+
+void check_part(const FieldsPart& part, UnkeptFields& found, Told& told) {
   for (const KnownField& field : vocabulary()) {
     const JsonValue* value = part.kept.contains(field.name) ? nullptr : member_at(part.object, field.name);
     if (!value || found.fault) continue;
@@ -340,7 +385,7 @@ void check_part(const FieldsPart& part, UnkeptFields& found, std::vector<std::st
     if (field.way == refused) {
       found.fault = unkept(shown, *value);
     } else {
-      told_of.push_back(fmt::format("'{}'", shown));
+      told.unkept.push_back(fmt::format("'{}'", shown));
     }
   }
 }
@@ -367,19 +412,18 @@ bool keeps_field(std::string_view path, const JsonValue& body, std::string_view 
 
 UnkeptFields check_fields(std::string_view path, const JsonValue& body) {
   UnkeptFields found;
-  std::vector<std::string> told_of;
+  Told told;
   const Names& kept = kept_names(noted_path(path, body));
   std::vector<FieldsPart> parts = {{"", body, kept}};
   if (const JsonValue* params = body.find("params")) parts.push_back({"params.", *params, kept});
   const JsonValue* options = path.starts_with("/api/") ? body.find("options") : nullptr;
   if (options) parts.push_back({"options.", *options, kept_options()});
   for (const FieldsPart& part : parts) {
-    check_part(part, found, told_of);
+    check_part(part, found, told);
     check_spellings(part, found);
+    note_unknown(part, told);
   }
-  if (!told_of.empty()) {
-    found.warnings.push_back(fmt::format("not kept on this route: {}", fmt::join(told_of, ", ")));
-  }
+  add_warnings_of(std::move(told), found.warnings);
   return found;
 }
 

@@ -1,5 +1,5 @@
 // The one rule for fields that a route does not keep: whatever any API that Fulmar speaks has as a field of a
-// generating request is kept, refused by name, or taken and told of; keys that nobody knows are ignored.
+// generating request is kept, refused by name, or taken and told of; keys that nobody knows are told of.
 // Knows no call.
 #pragma once
 

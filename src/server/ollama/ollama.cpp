@@ -222,7 +222,6 @@ void generate_on_model(std::shared_ptr<Call> call) {
   const std::string suffix = sent.text("suffix").value_or(std::string());
   const std::string system = sent.text("system").value_or(std::string());
   const bool raw = sent.boolean("raw").value_or(false);
-  refuse_images(sent, sent.find("images"), "request");
   if (sent.failed()) return call->fail(sent.fault());
   Fields fields(body);
   const ServedModelPtr model = pick_model(*call, fields);

@@ -73,9 +73,41 @@ TEST(KeptFields, ThatAskForNothingAreTaken) {
       if (field.name.find('.') != std::string_view::npos) return;
       all += member(field.name, field.neutral.empty() ? "null" : std::string(field.neutral));
     });
-    const Reply reply = rig.post(std::string(path), all + R"(,"nobody_knows_this":7})");
+    const Reply reply = rig.post(std::string(path), all + "}");
     EXPECT_EQ(reply.status, 200) << path << reply.body;
     EXPECT_EQ(warning_of(reply), "") << path;
+  }
+}
+
+TEST(KeptFields, KeysThatNobodyKnowsAreToldOf) {
+  ServerRig rig;
+  for (const auto& [path, body] : kBodies) {
+    const Reply reply = rig.post(std::string(path), body + R"(,"nobody_knows_this":7})");
+    EXPECT_EQ(reply.status, 200) << path << reply.body;
+    EXPECT_THAT(warning_of(reply), HasSubstr("not known and ignored: 'nobody_knows_this'")) << path;
+  }
+}
+
+TEST(KeptFields, ManyUnknownKeysMakeAShortWarning) {
+  const std::string chat = R"({"messages":[{"role":"user","content":"x"}])";
+  std::string body = chat + ",\"" + std::string(1000, 'y') + "\":1";
+  for (int i = 0; i < 1000; ++i) body += member("x" + std::to_string(i), "1");
+  const UnkeptFields found = check_fields("/v1/chat/completions", *parse_json(body + "}"));
+  ASSERT_EQ(found.warnings.size(), 1U);
+  EXPECT_EQ(
+      found.warnings[0],
+      "not known and ignored: a key of 1000 bytes, 'x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6' and 993 more");
+}
+
+TEST(KeptFields, ChoiceOfToolsIsRefusedWhereNoneAreRead) {
+  ServerRig rig;
+  for (const std::string path : {"/v1/completions", "/completion", "/infill", "/api/generate",
+                                 "/v1/batch/completions", "/translate/v1/batch-translate"}) {
+    const std::string& body = kBodies.at(path);
+    const Reply reply = rig.post(path, body + R"(,"tool_choice":"required"})");
+    EXPECT_EQ(reply.status, 400) << path;
+    EXPECT_THAT(reply.body, HasSubstr("'tool_choice'")) << path;
+    EXPECT_EQ(rig.post(path, body + R"(,"tool_choice":"auto"})").status, 200) << path;
   }
 }
 
