@@ -1,4 +1,4 @@
-// What this GPU reaches at best, for benchmarks.
+// The memory bandwidth and matrix throughput that this GPU reaches at best, for benchmarks.
 #pragma once
 
 #include "gpu/gemm/library.h"
@@ -6,8 +6,8 @@
 
 namespace fulmar::gpu {
 
-// Reads, copies and multiplies for some tens of milliseconds, in memory of its own, at most half of
-// `free_memory` bytes. Waits for the device. `float8`: products of E4M3 by E4M3, of f16 otherwise.
+// Measures read, copy and GEMM rates for some tens of milliseconds, in scratch memory of its own (at most
+// half of `free_memory` bytes), and waits for the device. GEMM operands are E4M3 with `float8`, else f16.
 Result<Ceilings> measure_ceilings(const Queue&, VendorGemm&, int multiprocessors, size_t free_memory,
                                   bool float8);
 

@@ -56,12 +56,12 @@ void GpuDraws::pack(GpuOps& ops, std::span<const SampleRow> rows) {
                       " draws go by");
 }
 
-// The others' part of working memory is as wide as their part of the vocabulary.
+// The other ranks' working memory is as wide as their shard of the vocabulary.
 void GpuDraws::survey(size_t rank, Tensor part, int64_t first, std::span<const SampleRow> rows) {
   End& end = ends_[rank];
   GpuOps& ops = *end.ops;
   ops.use_device();
-  FULMAR_GPU(cudaEventSynchronize(end.surveyed));  // what was packed before has arrived
+  FULMAR_GPU(cudaEventSynchronize(end.surveyed));  // the pinned buffer of the previous pack() has been read
   pack(ops, rows);
   GpuOps::Scratch scratch(ops);
   const int64_t most = std::clamp<int64_t>(ops.sampler_.packed(), 1, Sampler::kMostAtOnce);
@@ -137,7 +137,7 @@ void GpuDraws::announce_draw() {
   changed_.notify_all();
 }
 
-// `late` is the rank that is waited for; negative: none.
+// `late` returns the rank that is still missing, or a negative number.
 void GpuDraws::wait(std::unique_lock<std::mutex>& lock, size_t rank, const std::function<int64_t()>& late) {
   const bool come = changed_.wait_for(lock, timeout_, [&] { return closed_ || late() < 0; });
   if (closed_) throw DeviceFailure(reason_);
@@ -168,7 +168,7 @@ VocabularyParts GpuDraws::wait_for_surveys() {
   return parts;
 }
 
-// Behind this nothing that the rank begins overtakes the draw.
+// Makes the rank's stream wait for the draw: nothing enqueued later overtakes it.
 void GpuDraws::wait_for_draw(size_t rank) {
   {
     std::unique_lock lock(mutex_);

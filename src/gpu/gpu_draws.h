@@ -1,6 +1,6 @@
-// Draws from logits that lie on several GPUs: each surveys its part of the vocabulary, and the first one
-// draws, reading of the others' logits what it needs where they lie. Between their queues are events; hosts
-// meet to exchange them, while the devices still compute.
+// Draws tokens from logits that are sharded by vocabulary over several GPUs: each GPU surveys its shard, and
+// the first one draws, reading the few other logits that it needs by peer access. Events order the streams;
+// the host threads meet to exchange them while the devices still compute.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ namespace fulmar {
 
 class GpuDraws final : public SharedDraws {
  public:
-  // Null where the first GPU cannot reach the memory of all others, or is not one, and for more than
-  // gpu::kMostParts. The devices outlive the object.
+  // Returns null where the first device is no GPU or lacks peer access to all others, and for more than
+  // gpu::kMostParts of them. The devices outlive the object.
   static Result<std::unique_ptr<SharedDraws>> open(std::span<Ops* const> group, int64_t vocab,
                                                    std::chrono::milliseconds timeout);
   ~GpuDraws() override;
@@ -33,8 +33,7 @@ class GpuDraws final : public SharedDraws {
   void close(const std::string& reason) override;
 
  private:
-  // A rank's end; what it has surveyed so far, counted in launches, is under the mutex, as is where that
-  // lies.
+  // One rank's end. `launches` (surveys enqueued so far) and `part` are guarded by the mutex.
   struct End {
     GpuOps* ops;
     cudaEvent_t surveyed;
@@ -47,22 +46,22 @@ class GpuDraws final : public SharedDraws {
 
   static void pack(GpuOps& ops, std::span<const SampleRow> rows);
   void announce(End& end, const gpu::VocabularyPart& part);
-  // Waits until all have surveyed what the first one has; where their parts lie.
+  // Waits until every rank has enqueued the survey that the first one draws from; returns all shards.
   gpu::VocabularyParts wait_for_surveys();
   void announce_draw();
   void wait_for_draw(size_t rank);
-  // Rows that the host draws, from logits brought there.
+  // Copies the logits of these rows to the host and draws there.
   void draw_on_host(const gpu::VocabularyParts& parts, std::span<const SampleRow> rows);
   void wait(std::unique_lock<std::mutex>& lock, size_t rank, const std::function<int64_t()>& late);
 
   std::vector<End> ends_;
-  std::vector<std::pair<size_t, SampledToken>> on_host_;  // of the draws that are to be finished
-  const cudaEvent_t drawn_;                               // of the first rank
+  std::vector<std::pair<size_t, SampledToken>> on_host_;  // indices into finish()'s `out`
+  const cudaEvent_t drawn_;                               // recorded by the first rank
   const int64_t vocab_;
   const std::chrono::milliseconds timeout_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t draws_ = 0;  // launches that have been drawn from
+  int64_t draws_ = 0;  // surveys that have been drawn from
   bool closed_ = false;
   std::string reason_;
 };

@@ -23,8 +23,9 @@ namespace fulmar {
 
 namespace {
 
-constexpr size_t kMemoryMargin = size_t{256} << 20;  // for the driver and what is loaded lazily
-constexpr size_t kLargeCopy = size_t{1} << 20;  // from here on the driver's own staging is slower than ours
+constexpr size_t kMemoryMargin = size_t{256} << 20;  // for the driver and for modules that are loaded lazily
+// bytes; above, staging through our pinned buffers beats the driver's own
+constexpr size_t kLargeCopy = size_t{1} << 20;
 
 }  // namespace
 
@@ -77,7 +78,7 @@ Result<Buffer> GpuOps::allocate(size_t bytes) {
   use_device();
   FULMAR_ASSIGN(Buffer own, gpu::allocate_device(bytes));
   ++*memory_;
-  // The device's buffer moves into the release function, which also makes recorded graphs stale.
+  // The release function owns the device's buffer and bumps the counter that invalidates recorded graphs.
   auto held = std::make_shared<Buffer>(std::move(own));
   void* data = held->data();
   return Buffer(data, bytes, [held, memory = memory_](void*) mutable {
@@ -118,8 +119,8 @@ size_t GpuOps::import_bytes(const HostMatrix& matrix, WeightRole role) const {
   return bytes_for(imported_dtype(matrix.dtype, role), matrix.rows * matrix.cols);
 }
 
-// The default islands' and the parts of a feed-forward of few rows, or what the sampler works on: copies of
-// the logits of so many rows.
+// Scratch of the default islands, plus the larger of the fused feed-forward's partial sums and the sampler's
+// copies of the logits.
 size_t GpuOps::workspace_bytes(const StepShape& shape) const {
   const int64_t drawn = std::min(shape.wanted, gpu::Sampler::kMostAtOnce);
   const int multiprocessors = facts_.multiprocessors;
@@ -130,7 +131,7 @@ size_t GpuOps::workspace_bytes(const StepShape& shape) const {
                   static_cast<size_t>(drawn * shape.vocab) * sizeof(float));
 }
 
-// Matrices that are multiplied keep their codes; gathered rows and small factors do not.
+// Matrices that are multiplied stay quantised; embedding tables and small low-rank factors do not.
 bool GpuOps::stays_quantised(const HostMatrix& matrix, WeightRole role) {
   const bool codes = is_block(matrix.dtype) || matrix.scales != nullptr;
   const bool multiplied = role != WeightRole::embedding && role != WeightRole::low_rank;
@@ -140,7 +141,7 @@ bool GpuOps::stays_quantised(const HostMatrix& matrix, WeightRole role) {
 Weight GpuOps::codes_of(const HostMatrix& matrix, WeightRole role) const {
   Weight weight{matrix.dtype, matrix.rows, matrix.cols};
   weight.group = matrix.scales != nullptr ? matrix.group : 0;
-  // The head's inputs keep their precision: its products are the logits.
+  // The head's inputs are not rounded to FP8: its products are the logits.
   weight.stored_order = options_.float8_inputs && role != WeightRole::head &&
                         gpu::suits_float8(weight.dtype, weight.out, weight.in, weight.group);
   weight.transposed = !weight.stored_order && skips_zeros(role) &&
@@ -199,8 +200,8 @@ Result<Tensor> GpuOps::import_vector(std::span<const float> values, int64_t rows
 
 bool GpuOps::replays(int64_t head_size) const { return head_size == gpu::kHeadSize; }
 
-// Chunks and a lone row's kernel go without rings. What is launched here precedes the input's copy, which no
-// later kernel overtakes.
+// Chunked kernels and the batch-1 kernel have no ring support. What is enqueued here precedes the copy of the
+// step's index arrays, and no later kernel overtakes that copy.
 bool GpuOps::begin_rings(const StepInput& input, const State& state) {
   ring_.clear();
   if (!state.has_rings()) return false;
@@ -301,7 +302,8 @@ std::vector<gpu::PeerEnd> GpuOps::peer_ends(std::span<Ops* const> group) {
 
 Result<std::vector<std::unique_ptr<Collective>>> GpuOps::collectives_of(std::span<Ops* const> group,
                                                                         const CollectiveOptions& options) {
-  // One way for all sizes, so that a row's sum has the same bits whatever the number of rows.
+  // In deterministic mode one algorithm for all sizes, so that a row's sum has the same bits at any batch
+  // size.
   const auto way = ways_.fixed_order ? std::optional(SumWay::one_shot) : std::nullopt;
   return gpu::open_peer_collectives(peer_ends(group), options, way);
 }
@@ -438,7 +440,7 @@ Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, const Adden
       return z;
     }
   }
-  const bool keeps = batch.revocable;  // the rows in front of those that are rolled back are carried on then
+  const bool keeps = batch.revocable;  // a roll-back will need the shifts of earlier rows
   const Tensor z = needs_z || keeps ? scratch.take(x.rows, x.cols) : Tensor{};
   const gpu::EnterPlan plan = gpu::plan_enter(batch, x.cols, facts_.multiprocessors, ways_.fixed_order);
   const Tensor fronts = scratch.take(2 * plan.blocks, x.cols);

@@ -1,4 +1,4 @@
-// The GPU backend behind Ops: one device, its queues, and what lies on it.
+// The GPU backend behind Ops: one device, its streams and its memory.
 #pragma once
 
 #include <memory>
@@ -87,7 +87,7 @@ class GpuOps final : public Ops {
   size_t collective_bytes(int64_t size, const CollectiveOptions& options) const override;
   Result<std::unique_ptr<SharedDraws>> draws_of(std::span<Ops* const> group, int64_t vocab,
                                                 std::chrono::milliseconds timeout) override;
-  // The ends that peers have in such a group; none where one of them is no GPU.
+  // Returns these devices as ends of a peer group; empty where one of them is no GPU.
   static std::vector<gpu::PeerEnd> peer_ends(std::span<Ops* const> group);
 
   // ---- primitives
@@ -157,36 +157,37 @@ class GpuOps final : public Ops {
     cudaEvent_t free = nullptr;
   };
 
-  // The type in which a matrix is kept that is stored in this one.
+  // Returns the type in which a matrix stored as `stored` is kept on the device.
   DType imported_dtype(DType stored, WeightRole role) const;
-  // The current device is a property of the calling thread, and ours may change between steps.
+  // Makes this device the calling thread's current one, which earlier work of the thread may have changed.
   void use_device() const { FULMAR_GPU(cudaSetDevice(facts_.index)); }
 
-  // Begins to draw those rows that the device can, if there is memory for it.
+  // Enqueues the draws of those rows that the device can do. Returns false where there is no memory for it.
   bool begin_draws(Tensor logits, std::span<const SampleRow> rows);
   const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) override;
   void restore_shifts(const State& state, int64_t slot, int64_t ring_row) override;
-  // What the step does with its sequences' rings; empty where it uses none. Whether some rows may be rolled
-  // back. States that the step's kernels take without their rings are written first.
+  // Computes each sequence's ring action (empty where the step uses no rings) and returns whether any row may
+  // be rolled back. Pending rows are written to the state first where the step's kernels have no ring
+  // support.
   bool begin_rings(const StepInput& input, const State& state);
 
   static bool stays_quantised(const HostMatrix& matrix, WeightRole role);
-  // Returns whether a matrix is kept transposed, so that rows of it that meet zeros are skipped. Sums of a
-  // fixed order skip nothing, and only kernels of matrix fragments can.
+  // Returns whether a matrix is kept transposed, so that rows of it that meet zeros are skipped. False in
+  // deterministic mode, which skips nothing, and without mma.sync, which the sparse kernels need.
   bool skips_zeros(WeightRole role) const {
     return role == WeightRole::ffn_value && facts_.matrix_units && !ways_.fixed_order;
   }
-  // A quantised matrix as it will lie on the device, without its data; the bytes of its codes.
+  // codes_of returns the layout of a quantised matrix on the device, without its data; code_bytes, the size
+  // of its codes in bytes.
   Weight codes_of(const HostMatrix& matrix, WeightRole role) const;
   static size_t code_bytes(const Weight& weight);
   Result<Weight> import_codes(const HostMatrix& matrix, WeightRole role);
   Status check_layer(int64_t width);
 
-  // Whether the recurrence goes in chunks, for sequences long enough.
+  // Returns whether the chunked recurrence is used for those of the batch's sequences that are long enough.
   bool in_chunks(const Batch& batch, int64_t head_size) const;
-  // run(part) for the sequences that go token by token in a step whose long ones go in chunks: those of one
-  // row, for which there are kernels of their own, and the others, among which the long ones are to be
-  // skipped.
+  // Calls run(part) for the sequences that a step with chunks still runs token by token: first those of one
+  // row, which have kernels of their own, then the others, among which run() has to skip the long ones.
   template <class F>
   void for_short_sequences(const Batch& batch, F&& run) const {
     if (plan_.singles > 0) run(batch.singles(plan_.singles));
@@ -195,26 +196,27 @@ class GpuOps final : public Ops {
 
   // ---- RWKV-7
   static gpu::LowRows7 low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block);
-  // project7 in two launches of products (LowRankEnd::two_launches), where these go together: `first` are
-  // those of its inputs. Whether they do; otherwise nothing was done.
+  // Runs project7 as two grouped launches (LowRankEnd::two_launches); `first` are the GEMMs of its inputs.
+  // Returns false, having done nothing, where a launch cannot be grouped.
   bool project_few7(gpu::GemmList first, const TimeMix7& att, bool first_block, Tensor v_first,
                     const gpu::LowRows7& low, const Projected7& p);
   // out = between(in @ first^T) @ second^T
   void low_rank_path(const Queue& queue, Tensor in, const LowRank& path, Tensor low, Tensor out,
                      gpu::Epilogue between = gpu::Epilogue::none);
-  // time_mix7 where every sequence goes in chunks: finish_project7 becomes part of their preparation.
+  // time_mix7 where every sequence is chunked: finish_project7 is fused into the preparation of the chunks.
   void chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                          bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
                          Tensor pending);
-  // The two kernels of the recurrence in chunks, on matrix units or by tiles.
+  // Scratch and the two kernels of the chunked recurrence, by mma.sync fragments or by 16 x 16 tiles.
   Tensor chunk_workspace7(Scratch& scratch, const TimeMix7& att) const;
   void prepare_walk7(const Queue& queue, const TimeMix7& att, const Projected7& p,
                      const gpu::RawProjected7& raw, Tensor workspace) const;
   void walk7(const Batch& batch, const TimeMix7& att, StateField wkv, Tensor y, Tensor workspace) const;
 
-  // ---- a lone row (row7.cpp): whether its kernels suit a block's weights, and the two halves of the block
+  // ---- batch 1 (row7.cpp): whether its kernels support a block's weights, and the block's two halves
   bool suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const;
-  // In how many parts its feed-forward is found, by ffn_row or ffn_packed; 0: by two products.
+  // Returns the number of partial sums (one per thread block) of the fused batch-1 feed-forward, ffn_row or
+  // ffn_packed; 0: not supported, run two GEMMs.
   int64_t lone_row_parts(const Weight& key, const Weight& value) const;
   static gpu::Pair take_pair(Scratch& scratch, int64_t cols);
   void time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
@@ -222,16 +224,17 @@ class GpuOps final : public Ops {
   void channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift,
                         Collective* ranks);
 
-  // In how many parts a feed-forward of few rows is found, by ffn_rows or ffn_packed; 0: it goes another way.
+  // Returns the number of partial sums (one per thread block) of the fused feed-forward at few rows, ffn_rows
+  // or ffn_packed; 0: not supported.
   int64_t few_rows_parts(Tensor in, const Weight& key, const Weight& value) const;
-  // out = value @ relu²(key @ in), in whichever way suits.
+  // Computes out = value @ relu²(key @ in), fused where a fused kernel supports the operands.
   void feed_forward(Tensor in, const Weight& key, const Weight& value, Tensor out);
 
-  // The main queue for kernels that do not start early (PDL): the few blocks of a walk over chunks would
-  // crowd together where room comes up first.
+  // Returns the main stream with PDL off: started early, the few blocks of a walk over chunks would crowd
+  // onto the SMs that become free first.
   Queue without_pdl() const;
 
-  // Returns the normalised rows where they were made.
+  // Returns the normalised rows if they were written, else an empty tensor.
   Tensor enter(const Batch& batch, const Norm& norm, Tensor x, const Addend& pending, StateField carry,
                const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Prefetch& ahead = {});
 
@@ -244,7 +247,7 @@ class GpuOps final : public Ops {
   gpu::Upload upload_;
   gpu::StepGraphs graphs_;
   gpu::Sampler sampler_;
-  // Counts allocations and releases; outlives this object in the buffers that it gave away.
+  // Counts allocations and releases. Outlives this object in the buffers that were handed out.
   std::shared_ptr<uint64_t> memory_ = std::make_shared<uint64_t>(0);
   Buffer numbers_;  // the step's index arrays
   InputStage input_stages_[kInputStages];

@@ -1,38 +1,39 @@
-// Which fused forms of islands a device runs, decided once when it is opened. Pure: data and the function
-// that looks it up. What products do is gemm/kernels.h's business.
+// Which fused forms of islands a device runs, decided once when it is opened. Pure. The choice of GEMM
+// kernels is gemm/kernels.h's.
 #pragma once
 
 #include <cstdint>
 
 namespace fulmar::gpu {
 
-// Who finds the second halves of RWKV-7's low-rank paths, and what project7 owes behind them.
+// Which kernel runs the second low-rank GEMMs of RWKV-7 and project7's elementwise tail (bias, activation,
+// value residual, key norm).
 enum class LowRankEnd : uint8_t {
-  by_rows,       // low_rank_finish7 or finish_panels7, whichever is quicker for so many rows
-  panels,        // finish_panels7, whatever the number of rows
-  two_launches,  // products in a launch of their own, then finish_project7
+  by_rows,       // low_rank_finish7 or finish_panels7, whichever is faster at the batch size
+  panels,        // finish_panels7 at any batch size
+  two_launches,  // a grouped GEMM launch, then finish_project7
 };
 
 struct IslandWays {
-  bool lone_row = true;     // a lone row has kernels of its own
-  bool few_rows = true;     // few rows have a feed-forward of their own (ffn_rows, ffn_packed)
-  bool short_rows = true;   // sequences of few rows begin a half block by enter_short
-  bool walk_leaves = true;  // the recurrence token by token finds what the output product takes (attend)
-  bool raw_chunks = true;   // a recurrence in chunks takes raw projections where all sequences go so
+  bool lone_row = true;     // fused kernels at batch 1
+  bool few_rows = true;     // a fused feed-forward at few rows (ffn_rows, ffn_packed)
+  bool short_rows = true;   // enter_short begins half blocks of sequences of few rows
+  bool walk_leaves = true;  // the per-token WKV kernel also applies head norm, bonus and gate
+  bool raw_chunks = true;   // project7's elementwise tail is fused into the chunked recurrence
   LowRankEnd low_rank_end = LowRankEnd::by_rows;
-  // Sums have one order whatever the number of rows, and a lone row's state is written when that of any other
-  // is.
+  // One order of summation at any batch size, and states written on the same schedule at batch 1 as at
+  // others.
   bool fixed_order = false;
 };
 
-// What the choice knows of a device, and what it was opened for.
+// The facts of a device, and the options it was opened with, that the choice depends on.
 struct IslandDevice {
   bool matrix_units = false, panels = false;
   bool deterministic = false;  // DeviceOptions::deterministic
 };
 
-// Forms that are taken for some numbers of rows or some neighbours alone are no form of a deterministic step:
-// they round elsewhere, or add up in another order.
+// Returns the forms that the device runs. Deterministic mode disables fused kernels that are used only at
+// certain batch sizes or compositions: they round or add in another order.
 constexpr IslandWays island_ways(const IslandDevice& device) {
   IslandWays ways;
   ways.lone_row = ways.few_rows = device.matrix_units && !device.deterministic;

@@ -1,5 +1,5 @@
-// Islands of RWKV-6 on the CUDA backend: which stages and products make up each of them. What no stage suits
-// falls back to the default composition.
+// Islands of RWKV-6 on the CUDA backend: the stages and GEMMs that make up each. Where no stage supports the
+// operands, the default island runs.
 #include "gpu/gpu_ops.h"
 #include "gpu/math/head_size.h"
 #include "gpu/stages/enter.h"
@@ -44,7 +44,7 @@ void GpuOps::project6(const Batch& batch, const TimeMix6& att, std::span<const T
                            {xv, att.value, p.v},
                            {xg, att.gate, p.g, Epilogue::silu},
                            {xw, att.w.first, low, Epilogue::tanh}};
-  constexpr size_t kLate = 2;  // the gate and the decay
+  constexpr size_t kLate = 2;  // the gate and the decay: the last two results may be late
   gemm_->run(products, kLate);
   const Prefetch next = batch.rows == 1 ? gpu::prefetch_of({&att.output}, gpu::kPrefetchSquare) : Prefetch{};
   gpu::decay6(gemm_->join(), att.w, low, p.u, next);

@@ -1,5 +1,5 @@
-// Islands of RWKV-7 on the CUDA backend: which stages and products make up each of them. What no stage suits
-// falls back to the default composition; a lone row goes by row7.cpp.
+// Islands of RWKV-7 on the CUDA backend: the stages and GEMMs that make up each. Where no stage supports the
+// operands, the default island runs; batch 1 is in row7.cpp.
 #include "base/check.h"
 #include "gpu/gpu_ops.h"
 #include "gpu/math/head_size.h"
@@ -17,7 +17,7 @@ namespace {
 
 bool has_known_heads(const TimeMix7& att) { return att.head_size == gpu::kHeadSize; }
 
-// Whether low_rank_finish7 and finish_panels7 take the second halves.
+// Returns whether low_rank_finish7 and finish_panels7 support the second low-rank matrices.
 bool suits_second_halves7(const TimeMix7& att, bool first_block) {
   for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
     if (path == &att.v && first_block) continue;
@@ -174,7 +174,7 @@ void GpuOps::chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::spa
   const Gemm large[] = {{xr, att.receptance, p.r}, {xk, att.key, p.k}, {xv, att.value, p.v}};
   gemm_->run(queue_, large);
   prepare_walk7(gemm_->join(), att, p, {&att, share, v_first, agreement}, workspace);
-  gemm_->fork();  // the walk leaves room for the gate's products
+  gemm_->fork();  // the walk leaves SMs idle, which the gate's GEMMs can use
   walk7(batch, att, wkv, y, workspace);
   low_rank_path(gemm_->side(0), xg, att.g, low.g, p.g, Epilogue::sigmoid);
   gpu::leave_heads7(gemm_->join(), att, agreement, p.v, p.g, y);

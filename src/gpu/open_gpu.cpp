@@ -1,4 +1,4 @@
-// The door to the GPU backend (ops/device.h): which devices there are, and one of them opened.
+// Lists the GPUs and opens one of them (ops/device.h).
 #include "gpu/device/import.h"
 #include "gpu/gpu_ops.h"
 

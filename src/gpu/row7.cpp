@@ -1,5 +1,5 @@
-// A lone row through a block of RWKV-7: kernels of its own that keep what f32 has between them and add to the
-// residual stream at once.
+// A block of RWKV-7 at batch 1: fused kernels that keep vectors between them in f32 precision and add to the
+// residual stream directly.
 #include "gpu/gemm/layout/packed.h"
 #include "gpu/gpu_ops.h"
 #include "gpu/stages/ffn_packed.h"
@@ -40,8 +40,8 @@ bool GpuOps::block7(const Batch& batch, const Block7& block, Tensor x, const Blo
                     const Block7State& state) {
   const auto& [att, ffn, first_block] = block;
   if (batch.rows != 1 || work.v_first_wide.empty() || !suits_row7(att, ffn, first_block)) return false;
-  // What several ranks add is found in f32 and added up by them: a value product alone is only ever added
-  // here.
+  // Tensor parallel: each rank computes its addend in f32 and the all-reduce adds it, so no epilogue adds to
+  // x.
   const bool summed = work.ranks != nullptr;
   if (summed && lone_row_parts(ffn.key, ffn.value) == 0) return false;
   time_mix_row7(batch, att, first_block, x, work, state);
@@ -57,7 +57,7 @@ void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_b
   const gpu::RowValues7 values{wide(width), wide(width), wide(width), work.v_first_wide, work.v_first};
   const auto low = [&](const LowRank& path) { return take_pair(scratch, path.first.out); };
   const gpu::LowPairs7 lows{low(att.w), low(att.a), first_block ? Pair{} : low(att.v), low(att.g)};
-  constexpr int kMixes = 6, kMixOf[] = {0, 2, 3, 5, 1, 4, 3};  // of r w k v a g
+  constexpr int kMixes = 6, kMixOf[] = {0, 2, 3, 5, 1, 4, 3};  // mixes r w k v a g; each GEMM's
   Gemv list[] = {{{}, att.receptance, {values.r, {}}},
                  {{}, att.key, {values.k, {}}},
                  {{}, att.value, {values.v, {}}},
@@ -68,7 +68,8 @@ void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_b
   for (size_t i = 0; i < std::size(list); i++) list[i].mix = att.mix.row<float>(kMixOf[i]);
   const std::span products(list, std::size(list) - (first_block ? 1 : 0));
   gpu::RowNorm norm;
-  // A rank's heads do not carry on all of a norm that was made on the way.
+  // In tensor parallel a rank's heads are not the whole row, so it cannot update the shift of a norm fused
+  // into its GEMMs.
   if (work.ranks == nullptr && gemm_->makes_inputs(products)) {
     norm = {&att.ln1, x, state.att_shift, batch.slot, wide(x.cols)};
   } else {

@@ -1,4 +1,4 @@
-// Stream compaction within a block: which of the threads that keep something a thread is.
+// Stream compaction within a block: the index of a thread among those that keep something.
 #pragma once
 
 #include "gpu/device/vendor.h"
@@ -6,11 +6,12 @@
 namespace fulmar::gpu {
 
 struct BlockPlace {
-  int at;     // how many threads before this one keep something
-  int count;  // how many of the block do
+  int at;     // number of earlier threads that keep something
+  int count;  // number of threads of the block that do
 };
 
-// All threads of a block of kWarps warps call; counts: [kWarps] in shared memory.
+// Computes this thread's index. All threads of a block of kWarps warps call; counts: [kWarps] in shared
+// memory.
 template <int kWarps>
 __device__ __forceinline__ BlockPlace place_in_block(bool keeps, int (&counts)[kWarps]) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;

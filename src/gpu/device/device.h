@@ -1,4 +1,4 @@
-// One GPU: its facts, its queues, and how kernels are launched. Every vendor call's error ends up here.
+// One GPU: its facts, its streams, and how kernels are launched. Every error of a vendor's call ends up here.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace fulmar::gpu {
 
-// A vendor error is either ours or a lost device; neither can be continued from. Throws DeviceFailure.
+// Throws DeviceFailure: a vendor's error is our bug or a lost device, and neither can be continued from.
 [[noreturn]] void device_failed(cudaError_t error, const char* call, const char* file, int line);
 
 #define FULMAR_GPU(call)                                                      \
@@ -20,10 +20,12 @@ namespace fulmar::gpu {
       ::fulmar::gpu::device_failed(fulmar_error, #call, __FILE__, __LINE__);  \
   } while (0)
 
-// What is given back: on a lost device that fails, and there is nothing left to be done about it.
+// Swallows the error of a call that frees something: on a lost device it fails, and nothing is left to be
+// done.
 void ignore_failure(cudaError_t error);
 
-// The same where a device is opened: it may be full or taken, and the program can go on without it.
+// Returns the error of a call made while a device is opened: it may be full or taken, and the program goes on
+// without it.
 Error refused(cudaError_t error, const char* call);
 
 #define FULMAR_GPU_TRY(call)                                                  \
@@ -32,7 +34,7 @@ Error refused(cudaError_t error, const char* call);
       return ::fulmar::gpu::refused(fulmar_error, #call);                     \
   } while (0)
 
-// After a failure that was reported or expected: later calls do not find it again.
+// Clears the runtime's sticky error after a failure that was reported or expected.
 void forget_failure();
 
 struct DeviceFacts {
@@ -41,17 +43,18 @@ struct DeviceFacts {
   std::string target;  // what code is compiled for: "compute capability 9.0", "gfx90a"
   int multiprocessors = 0;
   int architecture = 0;       // 90 for compute capability 9.0
-  size_t shared_memory = 0;   // most that one block can have
+  size_t shared_memory = 0;   // largest per block, bytes
   size_t memory_total = 0;    // bytes
-  bool matrix_units = false;  // whether kernels made of matrix fragments (fragment.h) may be chosen
+  bool matrix_units = false;  // whether kernels made of mma.sync fragments (fragment.h) may be chosen
   bool hopper = false;        // compute capability 9.0: TMA, wgmma, programmatic dependent launch
 };
 
-// Fails with kind unsupported where there is no such device, saying how many there are.
+// Returns the facts of device `index`; fails (unsupported), saying how many there are, where it does not
+// exist.
 Result<DeviceFacts> device_facts(int index);
 
-// Where kernels go. `overlap`: programmatic dependent launch (PDL): the kernel may start early, and waits by
-// itself (pdl_wait) for the one before.
+// A stream that kernels are launched on. With `overlap` they are launched with programmatic dependent launch
+// (PDL): a kernel may start before the previous one has finished, and waits for it by pdl_wait.
 constexpr int kQueues = 3;
 struct Queue {
   cudaStream_t stream = nullptr;
@@ -59,8 +62,8 @@ struct Queue {
   int index = 0;  // below kQueues
 };
 
-// Every kernel of this backend calls pdl_wait, so that it may be launched early. Clusters of `cluster`
-// blocks, of which grid.x is a multiple, are compute capability 9.0's.
+// Launches a kernel, which has to call pdl_wait since it may start early. Clusters of `cluster` blocks, which
+// divide grid.x, need compute capability 9.0.
 template <class... Parameters, class... Arguments>
 void launch_clusters(const Queue& queue, void (*kernel)(Parameters...), unsigned cluster, dim3 grid,
                      dim3 block, size_t shared_bytes, Arguments&&... arguments) {
@@ -74,8 +77,8 @@ void launch(const Queue& queue, void (*kernel)(Parameters...), dim3 grid, dim3 b
   launch_clusters(queue, kernel, 1, grid, block, shared_bytes, std::forward<Arguments>(arguments)...);
 }
 
-// Lets a kernel use more than 48 KiB of shared memory; each kernel on each device is told when it wants
-// more than before.
+// Lets a kernel use `bytes` of dynamic shared memory (above 48 KiB it has to be asked for), once per device
+// and larger size.
 void allow_shared(const void* kernel, size_t bytes);
 template <class... Parameters>
 void allow_shared(void (*kernel)(Parameters...), size_t bytes) {

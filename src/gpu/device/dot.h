@@ -1,4 +1,4 @@
-// Dot products of neighbours in 16-bit types with f32 sums: v_dot2_f32_f16 where the target has it, else
+// Dot products of 16-bit pairs with f32 sums: v_dot2_f32_f16 where the target has it, else fused
 // multiply-adds.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace fulmar::gpu {
 
-// sum + a.low * b.low + a.high * b.high
+// Returns sum + a.low * b.low + a.high * b.high.
 template <class T>
 __device__ __forceinline__ float dot2(uint32_t a, uint32_t b, float sum) {
   const Float2 x = load2(reinterpret_cast<const T*>(&a)), y = load2(reinterpret_cast<const T*>(&b));
@@ -29,7 +29,7 @@ __device__ __forceinline__ float dot2<Half>(uint32_t a, uint32_t b, float sum) {
 }
 #endif
 
-// The same of eight neighbours.
+// The same for eight elements.
 template <class T>
 __device__ __forceinline__ float dot8(const uint4& a, const uint4& b, float sum) {
   sum = dot2<T>(a.x, b.x, sum);

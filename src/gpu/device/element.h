@@ -1,5 +1,5 @@
-// Conversions between stored 16-bit types and f32 in device code, four or two elements at a time, and views
-// of matrices.
+// Device code's conversions between stored 16-bit types and f32, four or two elements at a time, and views of
+// matrices.
 #pragma once
 
 #include "gpu/device/ptx.h"
@@ -15,7 +15,7 @@ void with_activation(DType dtype, F&& f) {
   dtype == DType::bf16 ? f(BFloat{}) : f(Half{});
 }
 
-// Room for a T in shared memory, where nothing may have an initial value.
+// Uninitialised storage for a T in shared memory, where initialisers are not allowed.
 template <class T>
 struct alignas(T) Unset {
   unsigned char bytes[sizeof(T)];
@@ -23,7 +23,7 @@ struct alignas(T) Unset {
   __device__ T& value() { return *reinterpret_cast<T*>(bytes); }
 };
 
-// Matrices and state fields as kernels take them.
+// Views of matrices and state fields for kernels.
 template <class T>
 struct Rows {
   T* data;
@@ -60,8 +60,7 @@ template <>
 __device__ __forceinline__ float from_float<float>(float x) {
   return x;
 }
-// Saturates: a finite number must not become infinite on its way into f16 (relu² passes 65504 at 256). NaN
-// stays.
+// Saturates: a finite f32 must not become infinite in f16 (relu² exceeds 65504 from 256 on). NaN stays.
 template <>
 __device__ __forceinline__ Half from_float<Half>(float x) {
   const Half largest = __ushort_as_half(0x7bff);
@@ -72,8 +71,8 @@ __device__ __forceinline__ BFloat from_float<BFloat>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-// Clips x >= 0 to what T can hold, in f32: what one kernel keeps in f32 and another hands on as T is one
-// number.
+// Clips x >= 0 to the range of T but stays in f32, so that kernels that keep the f32 value agree with those
+// that store it as T.
 template <class T>
 __device__ __forceinline__ float clipped(float x) {
   return x;
@@ -83,7 +82,7 @@ __device__ __forceinline__ float clipped<Half>(float x) {
   return x > kLargestHalf ? kLargestHalf : x;
 }
 
-// Two neighbours as one 32-bit word, the first in the low half.
+// Packs two elements into a 32-bit word, the first in the low half.
 __device__ __forceinline__ uint32_t pack(Half low, Half high) {
   return static_cast<uint32_t>(__half_as_ushort(low)) | static_cast<uint32_t>(__half_as_ushort(high)) << 16;
 }
@@ -107,7 +106,7 @@ struct Float2 {
   float x[2];
 };
 
-// Four consecutive elements; the address is a multiple of their size.
+// Loads four consecutive elements; the address is aligned to their size.
 __device__ __forceinline__ Float4 load4(const float* p) {
   const float4 v = *reinterpret_cast<const float4*>(p);
   return {{v.x, v.y, v.z, v.w}};
@@ -147,7 +146,7 @@ __device__ __forceinline__ void store2(T* p, float a, float b) {
   *reinterpret_cast<uint32_t*>(p) = pack_floats<T>(a, b);
 }
 
-// e to the x; below 2^-126 it is zero.
+// Returns e^x; results below 2^-126 are flushed to zero.
 __device__ __forceinline__ float exp_of(float x) { return exp2_flushed(x * 1.4426950408889634f); }
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp_of(-x)); }
 
@@ -160,7 +159,8 @@ __device__ __forceinline__ float warp_sum(float x) {
   return x;
 }
 
-// Sum over all threads of the block in a fixed order; `shared` holds one float per warp. All threads call.
+// Returns the sum over all threads of the block, in a fixed order. All threads call; `shared` has one float
+// per warp.
 __device__ __forceinline__ float block_sum(float x, float* shared) {
   const int warps = (blockDim.x + kWarp - 1) / kWarp, warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   x = warp_sum(x);

@@ -1,11 +1,11 @@
-// How items that lie behind one another are shared out among the blocks of a grid.
+// Contiguous ranges of items, as equal as possible, one for each block of a grid.
 #pragma once
 
 #include "gpu/device/vendor.h"
 
 namespace fulmar::gpu {
 
-// This block's: neighbours, one more than others have where they do not come out even.
+// This block's range. The first blocks have one item more where the items do not divide evenly.
 struct EqualShare {
   int first, count;
   __device__ explicit EqualShare(int items) {

@@ -1,4 +1,4 @@
-// The kernel of elementwise passes: one block per row, four elements of a thread at a time.
+// Elementwise kernels: one block per row, four elements per thread and iteration.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ inline unsigned row_threads(int64_t cols) {
   return static_cast<unsigned>(std::clamp<int64_t>(wanted, kWarp, 256));
 }
 
-// f(col) for the first of every four columns of this block's row.
+// Calls f(col) for the first of every four columns of this block's row.
 template <class F>
 __device__ void for_each_vector(int64_t cols, F f) {
   for (int64_t c = threadIdx.x * kRowVector; c < cols; c += blockDim.x * kRowVector) f(c);
@@ -28,7 +28,7 @@ __global__ void rows_kernel(int64_t cols, F f) {
   for_each_vector(cols, [&](int64_t c) { f(static_cast<int64_t>(blockIdx.x), c); });
 }
 
-// f(row, col) for the first of every four columns of every row.
+// Launches f(row, col) for the first of every four columns of every row.
 template <class F>
 void for_rows(const Queue& queue, int64_t rows, int64_t cols, F f) {
   launch(queue, rows_kernel<F>, dim3(static_cast<unsigned>(rows)), dim3(row_threads(cols)), 0, cols, f);

@@ -7,7 +7,7 @@
 
 namespace fulmar::gpu {
 
-// Lane 4g + q of a warp.
+// g and q of this thread's lane 4g + q.
 __device__ __forceinline__ int fragment_group() {
   const int lane = threadIdx.x % kWarp;
   return lane / 4;
@@ -58,9 +58,9 @@ __device__ __forceinline__ void mma<BFloat>(float (&c)[4], uint32_t a0, uint32_t
 #endif
 }
 
-// Four 8 x 8 matrices of 16-bit numbers from shared memory (ldmatrix): lane 8m + r gives the address of row r
-// of matrix m, 16 bytes; lane 4g + q gets of each the numbers (g, 2q) and (g, 2q + 1). Matrices that follow
-// one another along k are right operands, two for each product.
+// Loads four 8 x 8 matrices of 16-bit numbers from shared memory (ldmatrix). Lane 8m + r passes the address
+// of row r (16 bytes) of matrix m; lane 4g + q gets elements (g, 2q) and (g, 2q + 1) of each. Matrices
+// adjacent along k are right operands, two per mma.
 __device__ __forceinline__ uint4 load_matrices(const void* row) {
   uint4 m;
 #if defined(__CUDA_ARCH__)

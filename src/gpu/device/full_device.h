@@ -1,4 +1,4 @@
-// What a full device does to us, for tests: while set, nothing more is allocated or recorded.
+// Simulates a full device for tests: while set, allocations and graph captures fail.
 #pragma once
 
 #include <atomic>

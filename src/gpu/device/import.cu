@@ -1,4 +1,4 @@
-// Brings matrices into the type and orientation that the kernels want, on the device.
+// Converts and transposes matrices on the device, for import.
 #include "gpu/device/element.h"
 #include "gpu/device/import.h"
 #include "gpu/device/ptx.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kTransposeTile = 32;
 
-// Through a tile in shared memory, so that both sides are read and written along their rows.
+// Transposes through a tile in shared memory, so that reads and writes are both coalesced.
 template <class From, class To>
 __global__ void import_kernel(const From* source, int64_t rows, int64_t cols, int64_t row_stride,
                               int64_t col_stride, To* target, int64_t target_row_stride,

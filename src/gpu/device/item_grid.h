@@ -1,4 +1,4 @@
-// The grid of kernels that give each item a thread.
+// The grid of kernels with one thread per item.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace fulmar::gpu {
 
-// Blocks of `threads` along x, enough of them for all items.
+// Returns a grid of blocks of `threads` threads along x, enough for all items.
 inline dim3 item_grid(int64_t items, int threads) {
   return dim3(static_cast<unsigned>((items + threads - 1) / threads));
 }

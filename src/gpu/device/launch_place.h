@@ -1,5 +1,5 @@
-// Two launches, one behind the other in a queue, that run side by side: what both read is there before the
-// first one's work, so the second needs not wait for the first (PDL).
+// Runs two kernels of one stream concurrently with PDL: the second may start at once, because both read only
+// data that was ready before the first.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace fulmar::gpu {
 
-// The second takes the multiprocessors that the first leaves free, and ends behind it, so that whoever waits
-// for the second waits for both. All blocks of the first have to find room at once.
+// The second runs on the SMs that the first leaves free and ends after it, so that waiting for the second is
+// waiting for both. All blocks of the first have to be resident at once.
 enum class LaunchPlace : uint8_t { alone, first, second };
 
-// What a launch may take of the GPU: so many blocks at once.
+// How much of the GPU a launch may use: at most `blocks` resident blocks.
 struct LaunchShare {
   int64_t blocks;
   LaunchPlace place = LaunchPlace::alone;
@@ -23,16 +23,16 @@ struct LaunchShare {
 
 #ifdef FULMAR_DEVICE_CODE
 
-// At a kernel's beginning.
+// Call at the kernel's start.
 __device__ __forceinline__ void pdl_begin(LaunchPlace place) {
   if (place != LaunchPlace::first) pdl_launch_next();
 }
-// In front of what reads inputs: as pdl_wait.
+// Call before inputs are read, in place of pdl_wait.
 __device__ __forceinline__ void pdl_wait_for_inputs(LaunchPlace place) {
   if (place != LaunchPlace::second) pdl_wait();
-  if (place == LaunchPlace::first) pdl_launch_next();  // the second's inputs are there, too
+  if (place == LaunchPlace::first) pdl_launch_next();  // the second's inputs are ready, too
 }
-// At its end.
+// Call at the kernel's end.
 __device__ __forceinline__ void pdl_end(LaunchPlace place) {
   if (place == LaunchPlace::second) pdl_wait();
 }

@@ -1,4 +1,4 @@
-// Memory of one GPU, and host memory that it reads and writes by itself.
+// Device memory, and pinned host memory that the device maps.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace fulmar::gpu {
 
-// Device memory, or host memory that the device reads and writes by itself, for `bytes`; or an error that
-// names the number and, for a device, what is free.
+// Allocate `bytes` of device memory, or of pinned host memory that the device maps. The error names the bytes
+// asked for and, for device memory, those free.
 Result<Buffer> allocate_device(size_t bytes);
 Result<Buffer> allocate_pinned(size_t bytes);
 
-// Many small weights in few allocations; nothing is given back before the arena goes.
+// A bump allocator for many small weights: memory is freed when the arena is destroyed.
 class Arena {
  public:
   Result<void*> take(size_t bytes);
@@ -23,7 +23,7 @@ class Arena {
   static constexpr size_t kArenaBlock = size_t{64} << 20;
   static constexpr size_t kAlignment = 256;
   std::vector<Buffer> blocks_;
-  size_t used_ = kArenaBlock;  // of the last block
+  size_t used_ = kArenaBlock;  // bytes of the last block
 };
 
 }  // namespace fulmar::gpu

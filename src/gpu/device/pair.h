@@ -1,13 +1,12 @@
-// Vectors of a lone row between two kernels: each number as two of the activation type, so that nothing is
-// lost that counts and matrix instructions still take them, as two columns of one product.
+// Batch-1 vectors between two kernels, each number split into two of the activation type (value and rounding
+// remainder): tensor cores multiply both as two columns of one mma, at nearly f32 precision.
 #pragma once
 
 #include "gpu/device/element.h"
 
 namespace fulmar::gpu {
 
-// number = high + remainder / kRemainderScale. The factor keeps what rounding to f16 leaves clear of f16's
-// least numbers.
+// number = high + remainder / kRemainderScale. The scale keeps remainders clear of f16's subnormals.
 template <class T>
 constexpr float kRemainderScale = 1.0f;
 template <>

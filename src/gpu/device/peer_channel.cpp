@@ -66,7 +66,7 @@ class PeerChannel final : public Channel {
 
  private:
   struct Inbox {
-    Buffer memory;  // of the receiver
+    Buffer memory;  // on the receiver's device
     cudaEvent_t filled = nullptr, emptied = nullptr;
   };
   static cudaError_t make_event(cudaEvent_t& event) {

@@ -1,5 +1,5 @@
-// A peer-to-peer channel between two GPUs of one host, or between two queues of one: the sender writes into
-// the receiver's memory, and events order the two queues. The host waits for neither.
+// A point-to-point channel between two GPUs of one host (or two streams of one GPU): the sender writes into
+// the receiver's memory, and events order the streams. The host never waits.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,11 @@ struct ChannelEnd {
   StreamHandle stream = nullptr;  // outlives the channel
 };
 
-// Lets work of one device read and write the memory of another; false where it cannot.
+// Enables access from device `from` to the memory of device `to`; false where the hardware has none.
 Result<bool> enable_peer_access(int from, int to);
 
-// For messages of at most so many bytes. Null where the sender cannot reach the receiver's memory.
+// Opens a channel for messages of at most `bytes` bytes; null where the sender has no access to the
+// receiver's memory.
 Result<std::unique_ptr<Channel>> open_peer_channel(const ChannelEnd& sender, const ChannelEnd& receiver,
                                                    size_t bytes);
 

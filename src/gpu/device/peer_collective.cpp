@@ -16,11 +16,12 @@ namespace fulmar::gpu {
 
 namespace {
 
-// Of all inboxes of one half together: what one launch adds up is bounded by it.
+// Bound on the inboxes of one half together, hence on what one launch reduces.
 constexpr int64_t kInboxBytes = int64_t{32} << 20;
 constexpr int64_t kWord = sizeof(uint4);
 
-// Words that one launch adds up: whole rows of f32, which no other type exceeds, and at least one.
+// Returns the 16-byte words that one launch reduces: whole rows, counted as f32 (the widest type), at least
+// one.
 int64_t capacity_of(int64_t size, const CollectiveOptions& options) {
   const int64_t row = options.width * static_cast<int64_t>(sizeof(float));
   const int64_t most = std::max<int64_t>(1, kInboxBytes / size / row);
@@ -31,8 +32,8 @@ int64_t flagged_capacity_of(int64_t size, const CollectiveOptions& options) {
   return std::min(capacity_of(size, options), kMostFlaggedBytes / kWord);
 }
 
-// What the ranks of a group have in memory, each on its device, and how far their hosts have come; freed when
-// the last of them goes.
+// State shared by a group's ranks: each rank's buffers on its device, and how many calls each host thread has
+// begun. Freed with the last rank.
 class Shared {
  public:
   explicit Shared(std::span<const PeerEnd> group, std::chrono::milliseconds timeout)
@@ -43,7 +44,7 @@ class Shared {
 
   PeerNews& news_of(size_t rank) const { return *static_cast<PeerNews*>(news[rank].data()); }
 
-  // This rank has begun its calls up to `call`: waits until all have.
+  // Waits until every rank has begun its calls up to number `call`, as this one has.
   void wait_for_all(size_t rank, int64_t call) {
     std::unique_lock lock(mutex_);
     begun_[rank] = call;
@@ -71,8 +72,8 @@ class Shared {
     const std::lock_guard lock(mutex_);
     addends_[rank].assign(buffers.begin(), buffers.end());
   }
-  // Where `other` has what `rank` has in `addend`: the same place in the same registered buffer; null for
-  // none.
+  // Returns the address on rank `other` that corresponds to `addend` on `rank` (same offset, same registered
+  // buffer), or null where `addend` lies in none.
   const void* addend_of(size_t other, size_t rank, const Tensor& addend) {
     const std::lock_guard lock(mutex_);
     const auto &own = addends_[rank], &others = addends_[other];
@@ -91,7 +92,7 @@ class Shared {
   }
 
   const std::vector<PeerEnd> ends;
-  std::unique_ptr<SumLibrary> library;  // where sums go by it
+  std::unique_ptr<SumLibrary> library;  // for sums by the vendor's library; else null
   std::vector<Buffer> inbox, mail, sums, flags, counts, news;
 
  private:
@@ -169,10 +170,10 @@ class PeerEndCollective final : public PeerCollective {
 
   void close(const std::string& reason) override { shared_->close(reason); }
 
-  // The driver may hold a lock of the whole process while it waits for a device, as when it loads a kernel.
-  // So that it never waits for a device that waits for one whose kernel this keeps from being launched, no
-  // rank calls it again before all have launched this. A replayed step is launched at once, and only its end
-  // counts.
+  // Avoids a deadlock: a launch may hold a process-wide driver lock (as when a kernel is loaded). If rank A
+  // holds it while its device waits for B's kernel, B cannot launch. So no rank makes another driver call
+  // until all ranks have launched this all-reduce. While a graph is captured nothing runs: a replayed step is
+  // one launch, and meet() after it suffices.
   void launched() override {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     FULMAR_GPU(cudaStreamIsCapturing(end_.queue.stream, &status));

@@ -1,5 +1,5 @@
-// Collective operations of GPUs of one host that reach each other's memory: kernels that can be recorded,
-// with flags between the devices. The host waits for nobody.
+// Collectives among GPUs of one host with peer access: kernels that can be captured into graphs and that
+// synchronise by flags in each other's memory. The host never waits.
 #pragma once
 
 #include <memory>
@@ -22,22 +22,23 @@ struct PeerEnd {
   std::string name;
 };
 
-// One rank's end of such a group.
+// One rank's end of a peer group.
 class PeerCollective : public Collective {
  public:
-  // How a kernel reads the other rank's addend where it lies; nothing where this one's lies in no registered
-  // buffer or goes another way. Behind each kernel that may wait for the other rank, `launched` is called.
+  // Returns how a kernel reads the other rank's addend in place (pull), or nothing where `addend` lies in no
+  // registered buffer or another algorithm is used. Call `launched` after launching each kernel that may wait
+  // for the other rank.
   virtual std::optional<PeerPull> pull_of(const Tensor& addend) = 0;
   virtual void launched() = 0;
 };
 
-// None where two ranks are on one device, where kernels of one that wait could keep the other's from running,
-// where one cannot reach another's memory, for none at all and for more than kMostPeers. Sums go the way that
-// is given; nothing: the one that suits each (sum_way).
+// Opens one end per rank. Empty for no rank or more than kMostPeers, without peer access between all, and
+// where two ranks share a device, on which one's waiting kernel could keep the other's from running. `way`
+// fixes the all-reduce algorithm; by default sum_way chooses by size.
 Result<std::vector<std::unique_ptr<Collective>>> open_peer_collectives(std::span<const PeerEnd> ends,
                                                                        const CollectiveOptions& options,
                                                                        std::optional<SumWay> way = {});
-// Memory of one device in such a group.
+// Returns the bytes of device memory that a rank of such a group takes.
 size_t peer_collective_bytes(int64_t size, const CollectiveOptions& options);
 
 }  // namespace fulmar::gpu

@@ -1,6 +1,6 @@
-// Ranks push instead of fetching: a write crosses the link once, and what is polled lies in own memory. Two
-// launches of a rank use different halves of what others write to: a rank that begins its next launch but one
-// has heard from all others in the launch between, so they have read what it pushed before.
+// Ranks push rather than pull: a write crosses the link once, and flags are polled in local memory. Receive
+// buffers are double-buffered by launch number: a rank that starts launch n + 2 has heard from all others in
+// launch n + 1, so they have read what it pushed in launch n.
 #include <algorithm>
 
 #include "base/check.h"
@@ -13,19 +13,19 @@ namespace fulmar::gpu {
 namespace {
 
 constexpr int kPeerThreads = 256;
-constexpr int kPieceWords = 2 * kPeerThreads;  // that a block pushes at once
+constexpr int kPieceWords = 2 * kPeerThreads;  // pushed per block and iteration
 
 __device__ uint32_t& sums_so_far(const Peers& p) { return p.counts[blockIdx.x]; }
 __device__ uint32_t& times_met(const Peers& p, Meeting meeting) { return count_of(p, meeting, blockIdx.x); }
 
-// Tells the others that what this block has pushed is there. All threads.
+// Signals the other ranks that this block's pushes are complete. All threads call.
 __device__ void tell(const Peers& p, Meeting meeting, uint32_t times) {
   __syncthreads();
   const int other = static_cast<int>(threadIdx.x);
   if (other < p.size && other != p.rank) publish(flag_of(p, other, meeting, blockIdx.x, p.rank), times);
 }
 
-// Waits for what the others' blocks have pushed. All threads.
+// Waits for the pushes of the other ranks' corresponding blocks. All threads call.
 __device__ void wait_for_all(const Peers& p, Meeting meeting, uint32_t times) {
   const int other = static_cast<int>(threadIdx.x);
   if (other < p.size && other != p.rank) wait_for(p, meeting, blockIdx.x, other, times);
@@ -35,14 +35,14 @@ __device__ void wait_for_all(const Peers& p, Meeting meeting, uint32_t times) {
 struct Words {
   int64_t first, last;
   __device__ Words(int64_t first, int64_t last) : first(first), last(last) {}
-  // This block's words of a tensor.
+  // The range of a tensor's words that this block reduces.
   __device__ explicit Words(int64_t all) {
     const int64_t shared = (all + gridDim.x - 1) / gridDim.x;
     const int64_t each = (max(shared, static_cast<int64_t>(kPeerThreads)) + 15) / 16 * 16;
     first = min(all, each * blockIdx.x);
     last = min(all, first + each);
   }
-  // A rank's part of them.
+  // The part of a block's range that `rank` reduces (two-shot).
   __device__ Words(const Words& block, int rank, int size) {
     const int64_t count = block.last - block.first;
     first = block.first + count * rank / size;
@@ -71,7 +71,7 @@ __device__ void add_word(float (&sum)[kOfWord<T>], const uint4& word) {
   for (int i = 0; i < kOfWord<T>; i++) sum[i] += to_float(numbers[i]);
 }
 
-// All ranks' words at `at`, added up in the order of the ranks.
+// Adds up all ranks' words at `at`, in rank order.
 template <class T>
 __device__ void sum_at(const Peers& p, const uint4* own, const uint4* inbox, int64_t at,
                        float (&sum)[kOfWord<T>]) {
@@ -102,7 +102,7 @@ __device__ uint4 rounded_word(const float (&sum)[kOfWord<T>]) {
   return word;
 }
 
-// Where `from` puts what it has for `owner` in the launch of this number.
+// Returns where rank `from` writes its data for rank `owner` in launch number `times`.
 __device__ uint4* inbox_of(const Peers& p, int owner, int from, uint32_t times) {
   return p.inbox[owner] + (times % 2 * static_cast<int64_t>(p.size) + from) * p.capacity;
 }
@@ -110,11 +110,11 @@ __device__ uint4* mail_of(const Peers& p, int owner, int from, uint32_t times) {
   return p.mail[owner] + (times % 2 * static_cast<int64_t>(p.size) + from) * 2 * p.flagged_capacity;
 }
 
-// 32 bits beside the flag that says they have come.
+// Returns a 64-bit word: data in the low half, the flag that says it has arrived in the high half.
 __device__ uint64_t flagged(uint32_t bits, uint32_t flag) { return static_cast<uint64_t>(flag) << 32 | bits; }
 __device__ bool has_come(uint64_t number, uint32_t flag) { return number >> 32 == flag; }
 
-// A word lies in two planes, so that what a warp writes has no gaps.
+// Splits a 16-byte word over two planes, so that a warp's writes are contiguous.
 __device__ void push_flagged(uint4* mail, int64_t capacity, int64_t at, const uint4& word, uint32_t flag) {
   store_relaxed_system(mail + at, {flagged(word.x, flag), flagged(word.y, flag)});
   store_relaxed_system(mail + capacity + at, {flagged(word.z, flag), flagged(word.w, flag)});
@@ -133,7 +133,7 @@ __device__ uint4 wait_flagged(const Peers& p, int from, const uint4* mail, int64
           static_cast<uint32_t>(high.y)};
 }
 
-// No fence and no flag behind anything: what has come is known number by number.
+// Data and flag arrive in one 64-bit word (low-latency protocol), so no fence and no separate flag is needed.
 template <class T>
 __global__ void __launch_bounds__(kPeerThreads)
     flagged_sum_kernel(const __grid_constant__ Peers p, const uint4* partial, float* x, int64_t count) {
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kPeerThreads)
 
 constexpr int kPartCols = 32, kPartLanes = kPartCols / 4, kPartGroups = kPeerThreads / kPartLanes;
 
-// A block adds up the parts of 32 columns, and the ranks' sums of them as above, a number for each thread.
+// Reduces the rows of 32 columns within the block, then across ranks as above, one number per thread.
 __global__ void __launch_bounds__(kPeerThreads)
     add_parts_kernel(const __grid_constant__ Peers p, const float* parts, float* x, int count, int cols) {
   __shared__ float group_sum[kPartGroups][kPartCols];
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kPeerThreads)
   if (threadIdx.x == 0) sums_so_far(p) = times;
 }
 
-// A piece is on its way while the one before is waited for and added up.
+// Software pipeline: one piece is being pushed while the one before is awaited and reduced.
 template <class T>
 __global__ void __launch_bounds__(kPeerThreads)
     one_shot_kernel(const __grid_constant__ Peers p, const uint4* partial, float* x, int64_t count) {
@@ -308,7 +308,7 @@ __global__ void __launch_bounds__(kPeerThreads)
   times_met(p, Meeting::summed) = summed;
 }
 
-// A block takes every kPeerBlocks-th row.
+// Blocks stride over the rows.
 __global__ void __launch_bounds__(kPeerThreads)
     gather_kernel(const __grid_constant__ Peers p, const float* part, int64_t rows, int64_t cols,
                   float* whole, int64_t stride, bool fours) {

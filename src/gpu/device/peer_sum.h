@@ -1,5 +1,5 @@
-// All-reduce and gather of ranks on GPUs that reach each other's memory: the kernels of one rank, which push
-// what they have into the others' memory and wait there for what comes.
+// All-reduce and gather kernels of one rank on GPUs with peer access: they push into the other ranks' memory
+// and wait in their own.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace fulmar::gpu {
 
-// x += the sum over all ranks of `partial`: at most `capacity` words without gaps, x f32. Two-shot sums are
-// rounded to the type of `partial`.
+// x += the sum over all ranks of `partial`, at most `capacity` words, contiguous; x f32. Two-shot rounds the
+// sums to the type of `partial`.
 void peer_add_sum(const Queue&, const Peers&, const Tensor& partial, const Tensor& x, SumWay way);
-// x += sum, both without gaps, x f32: what a sum by the library leaves to be done.
+// x += sum, both contiguous, x f32: the second step of an all-reduce by the vendor's library.
 void add_library_sum(const Queue&, const Tensor& sum, const Tensor& x);
-// x [1, C] += the sum over all ranks and rows of `parts`, f32 [n, C], where C suits (suits_add_parts).
+// x [1, C] += the sum over all ranks and rows of `parts`, f32 [n, C]; only where suits_add_parts is true.
 bool suits_add_parts(const Peers&, const Tensor& parts);
 void peer_add_parts(const Queue&, const Peers&, const Tensor& parts, const Tensor& x);
-// `part`, f32, to columns [first, first + n) of `whole` on rank 0, which waits for all ranks; `whole` [rows,
-// V] is in rank 0's memory, whoever calls.
+// Writes `part` (f32) to columns [first, first + n) of `whole` [rows, V], which is in rank 0's memory on
+// every rank; rank 0 waits for all.
 void peer_gather(const Queue&, const Peers&, const Tensor& part, int64_t first, const Tensor& whole);
 
 }  // namespace fulmar::gpu

@@ -1,4 +1,4 @@
-// How a block of one rank tells the other ranks that something is there and waits for them.
+// Flags between corresponding blocks of a group's ranks: signal and wait.
 #pragma once
 
 #include "gpu/device/peers.h"
@@ -6,7 +6,7 @@
 
 namespace fulmar::gpu {
 
-// Ends a wait when the time is over or the host says so; then nobody is waited for any more.
+// Ends a wait on time-out or when the host closes the group; later waits end at once.
 struct Patience {
   static constexpr uint32_t kBetweenLooks = 1024;
   uint32_t polls = 0;
@@ -29,7 +29,7 @@ __device__ inline uint32_t& count_of(const Peers& p, Meeting meeting, unsigned b
   return p.counts[(1 + static_cast<size_t>(meeting)) * kPeerBlocks + block];
 }
 
-// Waits until `other` has come so often. One thread.
+// Waits until rank `other` has signalled `times` times. Call from one thread.
 __device__ inline void wait_for(const Peers& p, Meeting meeting, unsigned block, int other, uint32_t times) {
   const uint32_t* const flag = flag_of(p, p.rank, meeting, block, other);
   Patience patience;
@@ -37,8 +37,8 @@ __device__ inline void wait_for(const Peers& p, Meeting meeting, unsigned block,
   }
 }
 
-// Every kernel of a pull begins it in all its blocks, behind what it waits for; the last of them ends it as
-// well. Offers this rank's addend and waits for the other's. All threads.
+// Offers this rank's addend and waits for the other's. Every block of each kernel of a pull calls it, with
+// all threads, after pdl_wait; the last kernel also calls end_pull.
 __device__ inline void begin_pull(const PeerPull& pull) {
   const Peers& p = pull.peers;
   const int other = 1 - p.rank;
@@ -49,7 +49,7 @@ __device__ inline void begin_pull(const PeerPull& pull) {
   }
   __syncthreads();
 }
-// Counts the pull once all `blocks` have begun it. One thread of each.
+// Counts the pull once all `blocks` blocks have called. Call from one thread of each.
 __device__ inline void end_pull(const PeerPull& pull, uint32_t blocks) {
   uint32_t& begun = count_of(pull.peers, Meeting::offered, 1);
   if (atomicAdd(&begun, 1) != blocks - 1) return;

@@ -1,5 +1,4 @@
-// The ranks of a group on GPUs that reach each other's memory, as kernels see them: where each rank's flags
-// and buffers lie.
+// A group of ranks on GPUs with peer access, as kernels see it: addresses of each rank's flags and buffers.
 #pragma once
 
 #include <cstddef>
@@ -10,45 +9,45 @@
 namespace fulmar::gpu {
 
 constexpr int kMostPeers = 8;
-constexpr int kPeerBlocks = 256;  // of every sum's launch: blocks of a number meet those of the same number
+constexpr int kPeerBlocks = 256;  // of each all-reduce; block i synchronises with block i of the other ranks
 
-// In memory of the host that its GPU reads and writes by itself.
+// In mapped host memory.
 struct PeerNews {
-  volatile uint32_t missing;  // 1 + the rank that did not come in time; 0: none
-  volatile uint32_t closed;   // not 0: nobody is waited for any more
+  volatile uint32_t missing;  // 1 + the rank that timed out; 0: none
+  volatile uint32_t closed;   // nonzero: stop waiting
 };
 
-// Flags of a rank, in its own memory: flag [meeting][block][from] is how often that rank's block has come.
-// `offered`, of block 0 alone: how many addends that rank has let the others read where they lie.
+// Flags in a rank's own memory: flag [meeting][block][from] counts the signals of rank `from`'s block.
+// `offered` (block 0 alone) counts the addends that a rank has made readable.
 enum class Meeting : uint8_t { pushed, summed, gathered, offered };
 constexpr int kMeetings = 4;
 constexpr size_t kPeerFlags = size_t{kMeetings} * kPeerBlocks * kMostPeers;
-// What a rank's blocks count for themselves: sums so far, the same for all of them, and meetings of each
-// kind. Of `offered` number 0 counts addends, number 1 the blocks that have read the other's.
+// A rank's own counters: all-reduces so far (one per block, all equal), then signals of each meeting. For
+// `offered`, counter 0 counts addends and counter 1 the blocks that have begun the current pull.
 constexpr size_t kPeerCounts = size_t{1 + kMeetings} * kPeerBlocks;
 
-// What the kernels of one rank know of its group.
+// A rank's view of its group. Arrays are indexed by rank; capacities are in 16-byte words.
 struct Peers {
   int rank = 0, size = 0;
-  int64_t capacity = 0;           // 16-byte words of a tensor that one launch adds up
-  int64_t flagged_capacity = 0;   // the same where every number has a flag
-  uint4* inbox[kMostPeers] = {};  // of every rank: [2][from][capacity], what others push
-  uint4* mail[kMostPeers] = {};   // of every rank: [2][from][2][flagged_capacity], numbers beside flags
-  uint4* sums[kMostPeers] = {};   // of every rank: [2][capacity], sums that others have found
+  int64_t capacity = 0;           // of a tensor that one launch reduces
+  int64_t flagged_capacity = 0;   // the same for the flagged protocol
+  uint4* inbox[kMostPeers] = {};  // [2][from][capacity]: data pushed by others
+  uint4* mail[kMostPeers] = {};   // [2][from][2][flagged_capacity]: data with flags, pushed by others
+  uint4* sums[kMostPeers] = {};   // [2][capacity]: sums computed by others
   uint32_t* flags[kMostPeers] = {};
   uint32_t* counts = nullptr;  // [1 + kMeetings][kPeerBlocks], own
   PeerNews* news = nullptr;    // own
   uint64_t timeout = 0;        // ticks()
 };
 
-// One-shot all-reduce of two ranks by pull: the kernel that wants the sum of both addends reads the other
-// rank's where it lies (peer loads), so that the sum is part of what comes behind it (peer_wait.h).
-// Buffers of addends change by turns (Collective::register_addends): whoever begins a pull has read all of
-// the one before, so its rank's buffer of that time is free again.
+// One-shot all-reduce of two ranks by pull: the kernel that needs the sum reads the other rank's addend by
+// peer loads, so the all-reduce is fused into it (peer_wait.h). Addend buffers alternate
+// (Collective::register_addends): a rank that begins a pull has finished the one before, so that pull's
+// buffer is free again.
 struct PeerPull {
   Peers peers;
-  const void* theirs = nullptr;  // the other rank's addend, as large as this rank's
-  bool offers = true;            // of the kernels of one pull the first
+  const void* theirs = nullptr;  // the other rank's addend, same size
+  bool offers = true;            // true for the first kernel of a pull
 };
 
 }  // namespace fulmar::gpu

@@ -1,5 +1,5 @@
-// Prefetch of weights into the L2 cache: blocks that a kernel of few blocks has to spare ask for what a later
-// kernel will read, so that the memory does not rest meanwhile.
+// Prefetch of weights into L2: extra blocks of a kernel that leaves SMs idle request what a later kernel will
+// read, so that memory bandwidth is not idle meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,7 @@
 
 namespace fulmar::gpu {
 
-// The beginnings of some matrices: addresses on the device, and bytes, multiples of 16. No bytes at [0]:
-// none.
+// The beginnings of some matrices: device addresses and bytes, multiples of 16. bytes[0] == 0: nothing.
 constexpr int kMostPrefetched = 5;
 struct Prefetch {
   const void* data[kMostPrefetched] = {};
@@ -23,28 +22,27 @@ struct Prefetch {
   bool any() const { return bytes[0] > 0; }
 };
 
-// With one row, bytes of a matrix that are brought into the cache while a kernel of few blocks runs, if it is
-// `least_share` times as large: smaller ones lose by it, and what is asked for beyond them delays what the
-// kernel itself reads.
+// At batch 1: how many bytes of a matrix to prefetch, provided it is at least `least_share` times that large.
+// Smaller matrices lose by it, and prefetching more delays the kernel's own reads.
 struct PrefetchDepth {
   int64_t bytes, least_share;
 };
 struct PrefetchDepths {
   PrefetchDepth plain16, codes;
 };
-// Of square matrices (RWKV-6: of four) and of the key matrix; from 7.2B on an H200 (16 bits) and an H100
-// (codes), docs/lab.
+// Tuned with RWKV-7 7.2B on an H200 (16 bits) and an H100 (codes), see docs/lab; for square matrices (RWKV-6
+// prefetches four of them) and the key matrix.
 constexpr PrefetchDepths kPrefetchSquare{{int64_t{4} << 20, 8}, {int64_t{2} << 20, 4}};
 constexpr PrefetchDepths kPrefetchSquare6{{int64_t{2} << 20, 8}, {int64_t{2} << 20, 4}};
 constexpr PrefetchDepths kPrefetchKey{{int64_t{12} << 20, 8}, {int64_t{8} << 20, 4}};
-// The beginnings of at most kMostPrefetched matrices, as deep as the first one's format wants; nothing where
-// that one is too small.
+// Returns the beginnings of at most kMostPrefetched matrices, as deep as the first one's format wants; empty
+// where that one is too small.
 Prefetch prefetch_of(std::initializer_list<const Weight*> weights, const PrefetchDepths& depths);
 
-constexpr unsigned kPrefetchBlocks = 64;  // blocks that a kernel is given for it, behind those of its work
+constexpr unsigned kPrefetchBlocks = 64;  // extra blocks of a launch that only prefetch
 
 #ifdef FULMAR_DEVICE_CODE
-// Block `part` of `parts`; all its threads call.
+// Prefetches share `part` of `parts`. All threads of the block call.
 __device__ __forceinline__ void prefetch_part(const Prefetch& wanted, unsigned part, unsigned parts) {
   constexpr uint32_t kPrefetchPiece = 4096;
   if (threadIdx.x >= kWarp) return;

@@ -1,8 +1,8 @@
-// Instructions without a spelling in the language: programmatic dependent launch (PDL), prefetch, mbarriers
-// and bulk copies; matrix instructions are in fragment.h and tile.h, flags between devices in system_word.h.
-// With these and gemm/sm90/ptx.h the only one with inline assembly. A target that lacks an instruction
-// gets plain code of the same effect; where there is none, the body traps, so that no kernel can quietly
-// compute nothing.
+// Instructions without a C++ spelling: programmatic dependent launch (PDL), prefetch, mbarriers and bulk
+// copies. Matrix instructions are in fragment.h and tile.h, flags between devices in system_word.h; with
+// these and gemm/sm90/ptx.h this is the only inline assembly. A target that lacks an instruction gets plain
+// code of the same effect; where there is none the body traps, so that no kernel can silently compute
+// nothing.
 #pragma once
 
 #include "gpu/device/vendor.h"
@@ -11,16 +11,16 @@ namespace fulmar::gpu {
 
 // ---- programmatic dependent launch: the overlap of one kernel with the next
 
-// Blocks until the kernels before this one in the stream have finished and their writes are visible. What
-// comes before it in a kernel may touch constant data only: weights, and states of an earlier step. Targets
-// without PDL start a kernel when the one before it has finished, so there is nothing to wait for.
+// Blocks until the previous kernels of the stream have finished and their writes are visible. Code before it
+// may read only constant data: weights, and states of an earlier step. Without PDL a kernel starts after the
+// one before anyway, and this is empty.
 __device__ __forceinline__ void pdl_wait() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Lets the next kernel's blocks start where there is room for them: a hint.
+// Lets the next kernel's blocks start as SMs become free: a hint.
 __device__ __forceinline__ void pdl_launch_next() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -29,7 +29,7 @@ __device__ __forceinline__ void pdl_launch_next() {
 
 // ---- logic
 
-// word & mask | bits, constants both, by one instruction (LOP3), of which the compiler makes two.
+// Returns word & mask | bits, both constants, as one LOP3; the compiler emits two instructions.
 template <uint32_t kMask, uint32_t kBits>
 __device__ __forceinline__ uint32_t and_or(uint32_t word) {
 #if defined(__CUDA_ARCH__)
@@ -43,14 +43,14 @@ __device__ __forceinline__ uint32_t and_or(uint32_t word) {
 
 // ---- prefetch: hints
 
-// Brings the line at `address` into the L2 cache without waiting for it.
+// Prefetches the line at `address` into L2.
 __device__ __forceinline__ void prefetch_l2(const void* address) {
 #if defined(__CUDA_ARCH__)
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 #endif
 }
 
-// The same for `bytes` bytes at once; both are multiples of 16.
+// Prefetches `bytes` bytes; address and size are multiples of 16.
 __device__ __forceinline__ void prefetch_l2(const void* address, uint32_t bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(address), "r"(bytes));
@@ -61,7 +61,7 @@ __device__ __forceinline__ void prefetch_l2(const void* address, uint32_t bytes)
 
 // ---- bulk copies (cp.async.bulk) and the mbarriers that count them
 
-// Whether the target has them: kernels take another way, at compile time, where it has not.
+// Whether the target has bulk copies; kernels branch on it at compile time.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 constexpr bool kBulkCopies = true;
 #define FULMAR_BULK(...) asm volatile(__VA_ARGS__)
@@ -70,11 +70,12 @@ constexpr bool kBulkCopies = false;
 #define FULMAR_BULK(...) no_such_instruction()
 #endif
 
-// Barriers in shared memory: a phase ends when `count` have arrived and the announced bytes have come.
+// Barriers in shared memory: a phase ends when `count` threads have arrived and the expected bytes have been
+// copied.
 __device__ __forceinline__ void mbarrier_init(uint64_t* barrier, uint32_t count) {
   FULMAR_BULK("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count));
 }
-// Makes initialised barriers known to copies.
+// Makes initialised barriers visible to bulk copies.
 __device__ __forceinline__ void mbarrier_publish() {
   FULMAR_BULK("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -83,7 +84,7 @@ __device__ __forceinline__ void mbarrier_expect_bytes(uint64_t* barrier, uint32_
               "r"(bytes)
               : "memory");
 }
-// Until the phase of this parity has ended.
+// Waits until the phase of this parity has ended.
 __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity) {
   FULMAR_BULK(
       "{\n"
@@ -98,8 +99,8 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity
       : "memory");
 }
 
-// Copies of `bytes` bytes into shared memory, counted by the barrier, and from there. All are multiples
-// of 16.
+// Bulk copies of `bytes` bytes to shared memory (completion counted by the barrier) and from it; addresses
+// and sizes are multiples of 16.
 __device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
   FULMAR_BULK("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                   shared_address(to)),
@@ -112,11 +113,11 @@ __device__ __forceinline__ void bulk_store(void* to, const void* from, uint32_t 
               : "memory");
   FULMAR_BULK("cp.async.bulk.commit_group;" ::: "memory");
 }
-// Makes what this thread has written into shared memory known to copies (the async proxy).
+// Makes this thread's writes to shared memory visible to bulk copies (the async proxy).
 __device__ __forceinline__ void fence_async_proxy() {
   FULMAR_BULK("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Until at most kPending of this thread's bulk stores still read shared memory; until all have been written.
+// Wait until at most kPending of this thread's bulk stores still read shared memory; until all are written.
 template <int kPending>
 __device__ __forceinline__ void bulk_wait_read() {
   FULMAR_BULK("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
@@ -128,7 +129,7 @@ __device__ __forceinline__ void bulk_wait_written() {
 
 // ---- time
 
-// A clock for time-outs, about one tick a nanosecond.
+// Returns a clock for time-outs, about one tick a nanosecond.
 __device__ __forceinline__ uint64_t ticks() {
 #if defined(__CUDA_ARCH__)
   uint64_t now;
@@ -141,7 +142,7 @@ __device__ __forceinline__ uint64_t ticks() {
 
 // ---- arithmetic
 
-// 2 to the x without the steps that results below 2^-126 would take: those become zero.
+// Returns 2^x; results below 2^-126 are flushed to zero, which saves instructions.
 __device__ __forceinline__ float exp2_flushed(float x) {
 #if defined(__CUDA_ARCH__)
   float power;
@@ -152,8 +153,7 @@ __device__ __forceinline__ float exp2_flushed(float x) {
 #endif
 }
 
-// Two numbers as halves in one word, `low` first; what lies beyond their range becomes the largest, NaN
-// stays.
+// Packs two numbers as f16, `low` first, saturating out-of-range ones; NaN stays.
 __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
 #if defined(__CUDA_ARCH__)
   uint32_t word;
@@ -166,7 +166,7 @@ __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
          __half_as_ushort(__float2half_rn(half(low)));
 #endif
 }
-// The same, but what a half cannot hold of a number is dropped.
+// The same with rounding toward zero.
 __device__ __forceinline__ uint32_t pack_truncated(float low, float high) {
 #if defined(__CUDA_ARCH__)
   uint32_t word;

@@ -7,7 +7,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-// Whether a call went through; false where memory did not suffice for it.
+// Returns whether a call succeeded; false where it ran out of memory.
 bool had_memory(cudaError_t error) {
   if (error == cudaErrorMemoryAllocation) {
     forget_failure();

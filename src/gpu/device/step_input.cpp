@@ -17,7 +17,7 @@ int64_t rows_with_padding(const StepInput& input, int32_t spare_slot) {
   return padded_rows(rows);
 }
 
-// Appends `values`, then `padding` numbers that begin with `next` and grow by `step`.
+// Appends `values`, then `padding` numbers next, next + step, ...; returns the offset of the first value.
 size_t append(std::vector<int32_t>& to, std::span<const int32_t> values, int64_t padding, int32_t next,
               int32_t step) {
   const size_t offset = to.size();
@@ -49,7 +49,7 @@ void pack_step(const StepInput& input, std::span<const RingStep> ring, int32_t s
   plan.wanted_row = append(numbers, input.wanted, wanted_padding, next, 1);
   plan.ring = numbers.size();
   for (const RingStep& step : ring) numbers.push_back(std::bit_cast<int32_t>(step));
-  // A ring of the spare slot takes less writing than its state.
+  // Padding rows keep to the ring of the spare slot: less to write than its state.
   if (!ring.empty()) append(numbers, {}, padding, std::bit_cast<int32_t>(RingStep{.keeps = 1}), 0);
   plan.sequence_of = numbers.size();
   for (int64_t s = 0; s < sequences; s++) {

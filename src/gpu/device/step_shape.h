@@ -1,17 +1,16 @@
-// Which steps are recorded as graphs, and how decode steps are padded so that few graphs serve all sizes.
-// Pure; numbers from an H200 with RWKV-7 7.2B, 2026-11-21.
+// Which steps are captured as graphs, and how decode steps are padded so that few graphs serve all sizes.
+// Pure. Numbers were measured on an H200 with RWKV-7 7.2B.
 #pragma once
 
 #include <cstdint>
 
 namespace fulmar::gpu {
 
-// Sequences of at most this many rows go through the recurrence token by token, longer ones in chunks.
+// Longest sequence (in rows of a step) that the recurrence runs token by token; longer ones run in chunks.
 constexpr int64_t kMostRecurrentRows = 16;
 
-// Steps that are replayed from graphs: those with one row per sequence, up to this many, and those with
-// several rows of one sequence, such as check drafts. Several sequences of several rows come in too many
-// shapes.
+// Largest steps that are captured: with one row per sequence, and with several rows of one sequence (as when
+// drafts are checked). Several sequences of several rows come in too many shapes.
 constexpr int64_t kMostCapturedRows = 1024, kMostCapturedRowsOfOne = 16;
 static_assert(kMostCapturedRowsOfOne <= kMostRecurrentRows);
 constexpr bool is_captured(int64_t rows, int64_t sequences, int64_t wanted) {
@@ -19,7 +18,7 @@ constexpr bool is_captured(int64_t rows, int64_t sequences, int64_t wanted) {
   return sequences == 1 && rows <= kMostCapturedRowsOfOne && (wanted <= 1 || wanted == rows);
 }
 
-// Decode steps are padded to multiples of `grain` rows from `above` rows on.
+// Decode steps of at least `above` rows are padded to multiples of `grain` rows.
 struct Padding {
   int64_t above;
   int64_t grain;

@@ -18,7 +18,7 @@ constexpr const char* kNcclFiles[] = {"libnccl.so.2", "/usr/local/cuda/lib64/lib
                                       "/opt/cuda/lib64/libnccl.so.2"};
 constexpr const char* kRcclFiles[] = {"librccl.so.1", "librccl.so", "/opt/rocm/lib/librccl.so.1"};
 
-// As the library's header has them.
+// Constants of the library's header.
 constexpr int kFloat16 = 6, kFloat32 = 7, kBfloat16 = 9, kSum = 0, kSuccess = 0;
 
 int library_type_of(DType dtype) {
@@ -26,8 +26,8 @@ int library_type_of(DType dtype) {
 }
 
 SharedLibrary find_library() {
-  // No NVLink multicast: a multicast object that a program leaves behind can keep all GPUs of the host from
-  // work until they are reset. The library reads this when it is loaded.
+  // Turns NVLink multicast off: a multicast object that a program leaves behind can keep all GPUs of the host
+  // from working until they are reset. The library reads this when it is loaded.
   ::setenv("NCCL_NVLS_ENABLE", "0", 1);
   for (const char* file : kNccl ? std::span<const char* const>(kNcclFiles) : kRcclFiles) {
     SharedLibrary library(file, RTLD_NODELETE);
@@ -86,7 +86,8 @@ std::unique_ptr<SumLibrary> SumLibrary::open(std::span<const int> devices, std::
   return library->meet_once(devices, queues) ? std::move(library) : nullptr;
 }
 
-// The library connects ranks at their first sum; later none waits for another on the calling thread.
+// The library connects ranks at their first all-reduce; doing that here keeps later calls from blocking the
+// calling thread.
 bool SumLibrary::meet_once(std::span<const int> devices, std::span<const Queue> queues) {
   constexpr size_t kBytes = size_t{32} << 20;
   std::vector<Buffer> numbers;

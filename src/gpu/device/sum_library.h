@@ -1,5 +1,5 @@
-// All-reduce by the vendor's library for collective operations, NCCL or RCCL, which is loaded at run time:
-// own kernels are compared with it.
+// All-reduce by the vendor's collective library, NCCL or RCCL, loaded at run time: the baseline for our own
+// kernels.
 #pragma once
 
 #include <memory>
@@ -16,19 +16,19 @@ struct SumLibraryFunctions;
 
 class SumLibrary {
  public:
-  // One end for each rank, in order, on devices of one host, all different. Null where there is no library,
-  // or where it cannot be started on them.
+  // Opens one end for each rank, in order, on different devices of one host. Null where the library is
+  // missing or fails to start on them.
   static std::unique_ptr<SumLibrary> open(std::span<const int> devices, std::span<const Queue> queues);
-  // Its version, such as "2.28.9"; empty: it is not there.
+  // Returns the library's version, such as "2.28.9"; empty where it is missing.
   static std::string version();
   ~SumLibrary();
   SumLibrary(const SumLibrary&) = delete;
   SumLibrary& operator=(const SumLibrary&) = delete;
 
-  // On the thread of a rank, for all ranks alike: `sum` becomes that of all ranks' numbers, rounded in their
-  // type, the same bits everywhere; both without gaps.
+  // All-reduce into `sum`, called on each rank's thread alike: rounded in the numbers' type, the same bits on
+  // every rank; both tensors contiguous.
   void sum(size_t rank, const Queue& queue, const Tensor& numbers, const Tensor& sum);
-  // From any thread: nothing waits for another rank any more, on the devices neither.
+  // Aborts all communication, on the devices too, from any thread.
   void abort();
 
  private:

@@ -4,7 +4,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-// Up to so many bytes among up to so many ranks; the first line that suits counts.
+// The algorithm for up to `bytes` among up to `ranks`; the first line that fits is used.
 struct Line {
   int64_t ranks, bytes;
   SumWay way;

@@ -1,4 +1,4 @@
-// Which way an all-reduce over GPUs of one host goes: a pure decision over its size.
+// The algorithm of an all-reduce over GPUs of one host: a pure decision by its size.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,14 @@
 
 namespace fulmar::gpu {
 
-// The most bytes of `partial` that go by SumWay::flagged, which takes twice as much room and link.
+// Largest `partial`, in bytes, for SumWay::flagged, which doubles buffer space and traffic.
 constexpr int64_t kMostFlaggedBytes = int64_t{1} << 20;
 
-// For `bytes` of each rank's addend among `ranks` of them, never the vendor's library: as measured
-// where two GPUs are linked (NVLink); for more by what each way sends.
+// Returns the algorithm for addends of `bytes` bytes on each of `ranks` ranks; never the vendor's library.
+// Measured for two GPUs linked by NVLink; derived from the bytes sent for more.
 SumWay sum_way(int64_t ranks, int64_t bytes);
-// Whether the kernel that wants the sum reads the other rank's addend where it lies (peers.h), instead.
+// Returns whether the kernel that needs the sum reads the other rank's addend by peer loads instead
+// (peers.h).
 bool pulls_addends(int64_t ranks, int64_t bytes);
 
 }  // namespace fulmar::gpu

@@ -1,4 +1,4 @@
-// Words in memory that other devices reach: how one device tells another that something is there.
+// Flags and words in memory shared between devices: how one device signals another.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace fulmar::gpu {
 
-// Written behind all that the block has written before the last barrier, read in front of what the block
-// reads behind the next one (release and acquire at system scope).
+// publish: a release at system scope, for all that the block wrote before the last barrier.
+// load_acquire_system: an acquire, for what the block reads after the next barrier.
 __device__ __forceinline__ void publish(uint32_t* address, uint32_t value) {
 #if defined(__CUDA_ARCH__)
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
@@ -29,8 +29,8 @@ __device__ __forceinline__ uint32_t load_acquire_system(const uint32_t* address)
 #endif
 }
 
-// Two 64-bit numbers, each of which is written and read at once, in no order to anything else (relaxed at
-// system scope); 16-byte aligned.
+// Two 64-bit numbers, each read and written atomically, without ordering to other accesses (relaxed at system
+// scope); 16-byte aligned.
 struct Word64x2 {
   uint64_t x, y;
 };

@@ -1,6 +1,6 @@
-// Products of 16 x 16 tiles over a wave, for targets whose matrix instructions are not those of fragment.h:
-// MFMA, WMMA or, where there is neither, dot products. Operands are read from shared memory, so kernels know
-// of a layout only where it puts the sums (tile_layout.h).
+// 16 x 16 matrix products over a wave, for targets whose matrix instructions are not fragment.h's: MFMA, WMMA
+// or, without either, dot products. Operands are read from shared memory; only the accumulator's layout
+// (tile_layout.h) differs between targets.
 #pragma once
 
 #include <type_traits>
@@ -18,11 +18,11 @@
 
 namespace fulmar::gpu {
 
-// The layout of the target that code is compiled for. Kernels are named by this tag, since the host's side of
-// a launch does not know the target.
+// The layout of the target being compiled. Kernels are templates of this tag, since host code does not know
+// the target.
 struct TargetLayout {};
 
-#if defined(FULMAR_MFMA) || defined(__CUDA_ARCH__)  // the latter so that a layout in waves of 64 is executed
+#if defined(FULMAR_MFMA) || defined(__CUDA_ARCH__)  // the latter so that a 64-lane layout is tested
 using LayoutOfTarget = MfmaLayout;
 #elif defined(FULMAR_WMMA)
 using LayoutOfTarget = WmmaLayout;
@@ -32,7 +32,7 @@ using LayoutOfTarget = DotLayout;
 template <class Layout>
 using ResolvedLayout = std::conditional_t<std::is_same_v<Layout, TargetLayout>, LayoutOfTarget, Layout>;
 
-// A number as an operand has it; saturates as from_float<Half> does, without branches.
+// Converts an operand to f16; saturates as from_float<Half> does, without branches.
 __device__ __forceinline__ Half operand_of(float x) {
   return __ushort_as_half(static_cast<unsigned short>(pack_saturated(x, 0.0f) & 0xffff));
 }
@@ -40,8 +40,8 @@ __device__ __forceinline__ Half operand_of(float x) {
 template <class Layout>
 using TileSums = float[Layout::kSums];
 
-// x, of which AMD's compiler then knows nothing: it would compute all addresses of unrolled loops in front of
-// them, and sums where they are wanted, with what they take kept until then; either fills the registers.
+// Hides x from AMD's optimiser, which would otherwise hoist all addresses of unrolled loops, or sink sums to
+// their uses and keep their inputs alive; either spills registers.
 template <class T>
 __device__ __forceinline__ T opaque(T x) {
 #ifdef __AMDGCN__
@@ -51,7 +51,7 @@ __device__ __forceinline__ T opaque(T x) {
   return x;
 }
 
-// Place of a thread in its wave, as the layout counts.
+// This thread's lane in its wave.
 template <class Layout>
 __device__ __forceinline__ int tile_lane() {
   return opaque(static_cast<int>(threadIdx.x)) % Layout::kLanes;
@@ -61,8 +61,8 @@ __device__ __forceinline__ int tile_wave() {
   return static_cast<int>(threadIdx.x) / Layout::kLanes;
 }
 
-// sums[i, j] += a[i, k] * b[j, k], k < 16. All lanes of the wave call. Rows lie `stride` apart, which is a
-// multiple of 8, as are the addresses.
+// sums[i, j] += a[i, k] * b[j, k] for k < 16. All lanes of the wave call. Rows are `stride` apart; strides
+// are multiples of 8 and addresses 16-byte aligned.
 template <class Layout>
 __device__ __forceinline__ void multiply_tiles(const Half* a, int a_stride, const Half* b, int b_stride,
                                                TileSums<Layout>& sums) {
@@ -95,7 +95,7 @@ __device__ __forceinline__ void multiply_tiles(const Half* a, int a_stride, cons
     return;
   }
 #endif
-  // Whatever the layout: each of a lane's sums as the dot product of two rows.
+  // The fallback for any layout: each of a lane's sums is a dot product of two rows.
   const auto* column = reinterpret_cast<const uint4*>(b + Layout::column(lane) * b_stride);
   const uint4 low = column[0], high = column[1];
 #pragma unroll

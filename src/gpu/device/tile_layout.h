@@ -9,7 +9,7 @@
 
 namespace fulmar::gpu {
 
-constexpr int kTile = 16;  // rows, columns and inner positions
+constexpr int kTile = 16;  // rows, columns and K
 
 // MFMA, v_mfma_f32_16x16x16_f16 (CDNA): a wave of 64.
 struct MfmaLayout {
@@ -29,7 +29,7 @@ struct WmmaLayout {
   static constexpr int column(int lane) { return lane % 16; }
 };
 
-// Without a matrix instruction: 32 lanes find eight sums of one column each by dot products.
+// Without matrix instructions: each of 32 lanes computes eight sums of one column by dot products.
 struct DotLayout {
   static constexpr int kLanes = 32, kOperand = 16, kSums = 8;
   static constexpr int operand_line(int lane) { return lane % 16; }

@@ -13,7 +13,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-// The matrix row by row in f32, for sources that lie in memory in no simple order or have an unusual type.
+// Returns the matrix in f32, row by row, for sources with irregular strides or unusual types.
 std::vector<float> gathered(const HostMatrix& from) {
   std::vector<float> values(static_cast<size_t>(from.rows * from.cols));
   rows_as_f32(from, 0, values);
@@ -48,7 +48,7 @@ void Upload::matrix(const Queue& queue, const HostMatrix& from, void* target, DT
         {reinterpret_cast<const std::byte*>(values.data()), DType::f32, from.rows, from.cols, from.cols, 1},
         target, to, transpose);
   }
-  // Lines lie one after the other: the rows, or the columns of a matrix stored by columns.
+  // Lines are contiguous in memory: rows, or columns of a matrix stored by columns.
   const int64_t lines = by_columns ? from.cols : from.rows, line = by_columns ? from.rows : from.cols;
   const size_t line_bytes = static_cast<size_t>(line) * size_of(from.dtype);
   const auto lines_each = std::max<int64_t>(1, static_cast<int64_t>(kStage / line_bytes));

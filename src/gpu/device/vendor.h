@@ -1,9 +1,9 @@
-// The vendor's runtime and device language under one set of names, CUDA's: everything else of gpu/ is written
-// in them. The only header that includes a vendor's, but for the GEMM libraries' in gemm/. HIP spells the
-// same calls with another prefix (vendor_hip.h) where FULMAR_HIP is defined.
+// CUDA's and HIP's runtime and device language under one set of names, CUDA's; the rest of gpu/ uses those.
+// The only header that includes a vendor's, except for the GEMM libraries' in gemm/. HIP has the same calls
+// under another prefix (vendor_hip.h), used where FULMAR_HIP is defined.
 #pragma once
 
-// Set where a vendor's compiler for device code reads: headers show others their host functions alone.
+// Set in translation units compiled for the device; in others, headers show their host functions alone.
 #if defined(__CUDACC__) || defined(__HIPCC__)
 #define FULMAR_DEVICE_CODE
 #endif
@@ -16,8 +16,8 @@
 
 namespace fulmar::gpu {
 
-// Threads of a warp as all kernels count them. A wave of 64 threads is two warps: shuffles name their width,
-// and no kernel asks for the lanes of a whole wave.
+// Threads of a warp in all kernels. A wave of 64 threads counts as two warps: shuffles pass their width, and
+// no kernel uses the lanes of a whole wave.
 constexpr int kWarp = 32;
 constexpr unsigned kFullWarp = 0xffffffffu;
 

@@ -1,4 +1,4 @@
-// CUDA: its headers, and what differs between vendors beyond a name.
+// CUDA's headers, and what differs between vendors beyond a name.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,8 +17,8 @@ namespace fulmar::gpu {
 
 constexpr const char* kVendorDevice = "cuda";  // as --device names it
 
-// Whether the target has the matrix fragments that fragment.h describes, and code for compute capability 9.0
-// is part of the build.
+// Whether the target has the mma.sync fragments that fragment.h describes, and whether the build has code for
+// compute capability 9.0.
 constexpr bool kMatrixUnits = true, kHopperCode = true;
 
 using Half = __half;
@@ -33,7 +33,7 @@ inline size_t most_shared_memory(const cudaDeviceProp& properties) {
 }
 constexpr int kLeastArchitecture = 80;
 
-// `overlap`: programmatic dependent launch (PDL). `cluster`: blocks of a cluster, neighbours along x.
+// Launches a kernel. `overlap`: programmatic dependent launch (PDL). `cluster`: blocks of a cluster along x.
 template <class... Parameters, class... Arguments>
 cudaError_t launch_kernel(StreamHandle stream, bool overlap, unsigned cluster, void (*kernel)(Parameters...),
                           dim3 grid, dim3 block, size_t shared_bytes, Arguments&&... arguments) {
@@ -58,8 +58,8 @@ cudaError_t launch_kernel(StreamHandle stream, bool overlap, unsigned cluster, v
 }
 
 #ifdef FULMAR_DEVICE_CODE
-// In place of an instruction that a target lacks and that nothing else does: ends the program if it is ever
-// reached, since results would be wrong.
+// Stands for an instruction that the target lacks and that nothing can replace: traps if reached, rather than
+// compute wrong results.
 __device__ __forceinline__ void no_such_instruction() { __trap(); }
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) {

@@ -82,8 +82,8 @@
 
 #define __grid_constant__
 
-// CUDA's second argument is how many blocks a multiprocessor should take at once, HIP's how many waves a SIMD
-// unit should: of 64 lanes each, four units to a multiprocessor.
+// The second argument is blocks per SM in CUDA but waves per SIMD unit in HIP: 64 lanes each, four units to a
+// compute unit.
 #undef __launch_bounds__
 #define FULMAR_BOUNDS_OF(one, two, which, ...) which
 #define FULMAR_MOST_THREADS(threads) __attribute__((amdgpu_flat_work_group_size(1, threads)))
@@ -96,8 +96,7 @@ namespace fulmar::gpu {
 
 constexpr const char* kVendorDevice = "hip";  // as --device names it
 
-// The matrix units of AMD's cards have fragments of other layouts: kernels that need fragment.h are not
-// chosen.
+// AMD's matrix units have other fragment layouts: kernels that need fragment.h are not chosen.
 constexpr bool kMatrixUnits = false, kHopperCode = false;
 
 using Half = __half;
@@ -106,10 +105,9 @@ using StreamHandle = hipStream_t;
 
 inline std::string target_of(const hipDeviceProp_t& properties) { return properties.gcnArchName; }
 inline size_t most_shared_memory(const hipDeviceProp_t& properties) { return properties.sharedMemPerBlock; }
-constexpr int kLeastArchitecture = 0;  // code for the target is there or not
+constexpr int kLeastArchitecture = 0;  // none: the build has code for a target or has not
 
-// There is no programmatic dependent launch: a kernel starts when the one before it has finished. Nor are
-// there clusters, or kernels that want them.
+// No programmatic dependent launch (a kernel starts when the one before has finished) and no clusters.
 template <class... Parameters, class... Arguments>
 hipError_t launch_kernel(StreamHandle stream, bool, unsigned, void (*kernel)(Parameters...), dim3 grid,
                          dim3 block, size_t shared_bytes, Arguments&&... arguments) {
@@ -131,13 +129,13 @@ hipError_t launch_kernel(StreamHandle stream, bool, unsigned, void (*kernel)(Par
 
 namespace fulmar::gpu {
 
-// In place of an instruction that a target lacks and that nothing else does: ends the program if it is ever
-// reached, since results would be wrong.
+// Stands for an instruction that the target lacks and that nothing can replace: traps if reached, rather than
+// compute wrong results.
 __device__ __forceinline__ void no_such_instruction() { __builtin_trap(); }
 
 }  // namespace fulmar::gpu
 
-// Shuffles among the 32 lanes of a warp, which is half of a wave on targets whose waves have 64.
+// Shuffles among the 32 lanes of a warp, half of a wave on targets whose waves have 64.
 template <class T>
 __device__ __forceinline__ T __shfl_sync(unsigned, T x, int lane, int width = 32) {
   return __shfl(x, lane, width);
@@ -150,13 +148,13 @@ template <class T>
 __device__ __forceinline__ T __shfl_up_sync(unsigned, T x, unsigned by, int width = 32) {
   return __shfl_up(x, by, width);
 }
-// The lanes of this thread's warp alone.
+// The ballot of this thread's warp alone.
 __device__ __forceinline__ unsigned __ballot_sync(unsigned, int predicate) {
   const auto wave = static_cast<uint64_t>(__ballot(predicate));
   return static_cast<unsigned>(wave >> (__lane_id() / 32 * 32));
 }
 __device__ __forceinline__ unsigned __activemask() { return __ballot_sync(0, 1); }
-// Lanes of a wave run in step; what is left to do is to keep the compiler and the memory in order.
+// Lanes of a wave run in lockstep; this only orders the compiler and memory.
 __device__ __forceinline__ void __syncwarp(unsigned = 0xffffffffu) {
   __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
   __builtin_amdgcn_wave_barrier();
@@ -167,7 +165,7 @@ template <class T>
 __device__ __forceinline__ T __ldcs(const T* p) {
   return *p;
 }
-// Past all caches, to see what other devices have written.
+// Loads that bypass all caches, to see other devices' writes.
 template <class T>
 __device__ __forceinline__ T __ldcv(const T* p) {
   static_assert(sizeof(T) % sizeof(uint32_t) == 0);
@@ -180,7 +178,7 @@ __device__ __forceinline__ T __ldcv(const T* p) {
   memcpy(&x, words, sizeof(T));
   return x;
 }
-// Past the caches of one compute unit, to see what other blocks have written.
+// Loads that bypass the compute unit's caches, to see other blocks' writes.
 template <class T>
 __device__ __forceinline__ T __ldcg(const T* p) {
   static_assert(sizeof(T) % sizeof(uint32_t) == 0);
@@ -207,8 +205,7 @@ __device__ __forceinline__ __half __hmax_nan(__half a, __half b) {
   return __hisnan(a) ? a : __hgt(b, a) || __hisnan(b) ? b : a;
 }
 
-// Asynchronous copies from memory to shared memory, done at once: there is nothing to wait for but the
-// barrier that every wait is followed by.
+// Copies to shared memory synchronously: there is nothing to wait for but the barrier after each wait.
 __device__ __forceinline__ void __pipeline_memcpy_async(void* to, const void* from, size_t bytes,
                                                         size_t zeros = 0) {
   if (zeros > 0) {

@@ -5,8 +5,8 @@
 
 namespace fulmar::gpu {
 
-// A lane gives half of what it still has to another one and takes the other half of that one's, until it has
-// one number left.
+// A butterfly step: each lane sends half of its numbers to its partner and adds the half that it receives,
+// until one is left.
 template <int kHalf, int kOffset, int kCount>
 __device__ __forceinline__ void share_out_sums(float (&x)[kCount]) {
   if constexpr (kHalf > 0) {
@@ -20,7 +20,7 @@ __device__ __forceinline__ void share_out_sums(float (&x)[kCount]) {
   }
 }
 
-// Sums over a warp of kCount numbers at once: lane l has that of number l * kCount / kWarp.
+// Sums kCount numbers at once over a warp: lane l returns sum number l * kCount / kWarp.
 template <int kCount>
 __device__ __forceinline__ float warp_sums(float (&x)[kCount]) {
   static_assert(kCount <= kWarp && (kCount & (kCount - 1)) == 0);

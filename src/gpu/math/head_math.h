@@ -1,5 +1,5 @@
-// Arithmetic on one head of 64 channels held by one warp, two neighbouring channels per lane; shared by the
-// kernels that end project7, the recurrence and leave7.
+// Arithmetic on one head of 64 channels held by one warp, two adjacent channels per lane; shared by the
+// kernels that finish project7, the recurrence and leave7.
 #pragma once
 
 #include "gpu/device/element.h"
@@ -8,14 +8,14 @@
 
 namespace fulmar::gpu {
 
-// 1 / max(norm, 1e-12) from the sum of squares, all in f32: squares underflow f16 below 2.4e-4.
+// Returns 1 / max(norm, 1e-12) from the sum of squares, in f32: squares underflow f16 below 2.4e-4.
 __device__ __forceinline__ float key_scale(float squares) { return fminf(rsqrtf(squares), 1e12f); }
 
 struct PreparedKey {
   Float2 kk, k;
 };
 
-// k_k and k_a point at this lane's two channels.
+// Prepares this lane's two channels of a key; k_k and k_a point at them.
 __device__ __forceinline__ PreparedKey prepare_key(const Float2& key, const Float2& rate, const float* k_k,
                                                    const float* k_a) {
   const Float2 by = load2(k_k), bend = load2(k_a);
@@ -51,7 +51,7 @@ __device__ __forceinline__ Float2 normalise_head(const Float2& y, const LeaveWei
   return {{d0 * scale * w.x[0] + b.x[0], d1 * scale * w.x[1] + b.x[1]}};
 }
 
-// (group norm of y + bonus) * g for the channels c and c + 1 of this lane; RWKV-6 has no bonus here.
+// Returns (group norm of y + bonus) * g for this lane's channels c and c + 1; RWKV-6 has no bonus here.
 __device__ __forceinline__ Float2 leave_head(const Float2& y, const Float2& g, const LeaveWeights& weights,
                                              int64_t c) {
   const Float2 normal = normalise_head(y, weights, c);
@@ -65,7 +65,7 @@ __device__ __forceinline__ Float2 leave_head(const Float2& y, const Float2& r, c
   return {{(normal.x[0] + agreement * v.x[0]) * g.x[0], (normal.x[1] + agreement * v.x[1]) * g.x[1]}};
 }
 
-// The same with four channels per lane and two heads side by side in a warp, for kernels that move many rows.
+// The same with four channels per lane and two heads per warp, for kernels that are bound by memory.
 __device__ __forceinline__ float half_warp_sum(float x) {
 #pragma unroll
   for (int offset = kWarp / 4; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);

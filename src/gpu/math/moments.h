@@ -1,4 +1,4 @@
-// Mean and deviation of a row that one block holds in registers.
+// Mean and variance of a row that one block holds in registers.
 #pragma once
 
 #include "gpu/device/element.h"
@@ -7,15 +7,15 @@
 
 namespace fulmar::gpu {
 
-// A row spread over the block's threads, kVectors pieces of four numbers each; piece i of a thread begins at
-// at(i).
+// A row distributed over the block's threads, kVectors pieces of four numbers each; piece i of a thread
+// begins at column at(i).
 template <int kVectors>
 struct RowPiece {
   static constexpr int kLaneNumbers = 4;
   int cols;
   __device__ int at(int i) const { return (i * static_cast<int>(blockDim.x) + threadIdx.x) * kLaneNumbers; }
   __device__ bool has(int i) const { return at(i) < cols; }
-  // How many numbers all lanes of a warp hold together.
+  // Returns how many of the row's numbers a warp holds.
   __device__ int of_warp(int warp) const {
     int count = 0;
 #pragma unroll
@@ -31,11 +31,11 @@ struct MeanAndScale {
   float mean, scale;
 };
 
-// `pieces` is a RowPiece, or has the same three members for another way to spread a row.
+// Returns the moments of a row. `pieces` is a RowPiece or has the same three members.
 //
-// Every warp finds mean and squared distances of its part, then all join the parts: one barrier, where the
-// mean of the row first and the distances from it afterwards would take two, and none of the cancellation of
-// a sum of squares.
+// Every warp computes mean and sum of squared differences of its part, then the parts are merged (Chan's
+// parallel variance): one barrier, where a two-pass variance needs two, and none of the cancellation of a sum
+// of squares.
 template <int kVectors, class Pieces>
 __device__ MeanAndScale moments(const Float4 (&v)[kVectors], const Pieces& piece, float2 (&parts)[kWarp]) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;

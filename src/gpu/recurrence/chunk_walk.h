@@ -1,15 +1,15 @@
-// Walking a recurrence over chunks of 16 rows on matrix units, the state of 16 value channels by 64 key
-// channels in each warp's registers. What a chunk brings with it differs between the RWKV versions: `Data` is
-// made by their own kernels, `Data::advance(data, tile, state, passed)` moves the state on and
-// `Data::emit(data, tile, passed, y)` makes the chunk's output of what it passed.
+// Walks a recurrence over chunks of 16 rows with mma.sync; each warp holds the state of 16 value channels by
+// 64 key channels in registers. The RWKV versions differ in a chunk's `Data`, which kernels of their own
+// prepare: `Data::advance(data, tile, state, passed)` moves the state through the chunk, and
+// `Data::emit(data, tile, passed, y)` computes the chunk's output from `passed`.
 //
-// Warp specialisation: a block has one head of one sequence, or half of its value channels. Chunk follows
-// chunk, so it is the time of one that counts: some warps do nothing but move the state, others make the
-// outputs of the chunk before, and one brings the next chunks.
+// Warp specialisation: a block has one head of one sequence, or half of its value channels. Chunks are
+// sequential, so the latency of one is what counts: some warps only advance the state, others compute the
+// outputs of the chunk before, and one loads the next chunks.
 //
 // Lane 4g+q of a warp has the value channels g and g + 8 of its tile. Its key channels are 16q..16q+15, so
-// that the state's rows are read and written in whole pieces: accumulator tile j, element e is key
-// 16q + 2j + e % 2 of value g + e / 2 * 8.
+// that rows of the state are read and written in contiguous pieces: accumulator tile j, element e is key 16q
+// + 2j + e % 2 of value g + e / 2 * 8.
 #pragma once
 
 #include "gpu/device/element.h"
@@ -22,15 +22,16 @@
 
 namespace fulmar::gpu {
 
-template <int kTiles>  // of a block: a warp for each one's state, one for its output, one that fetches
+// per block: for each tile a warp for its state and one for its output, plus one that loads
+template <int kTiles>
 constexpr int kWalkThreads = (2 * kTiles + 1) * kWarp;
 constexpr int kWalkStages = 5;  // chunks in shared memory
 
 using WalkState = float[8][4];
 using WalkOutput = float[2][4];  // y^T [16 values, 16 rows]: tile of 8 rows, accumulator element
 
-// What a chunk's output takes beside its own data: the state in front of it and what the chunk adds to V
-// (RWKV-7's U), both as left operands.
+// What a chunk's output needs besides its own data: the state before it, and what the chunk adds to V
+// (RWKV-7's U), both as left operands of mma.
 struct alignas(16) Passed {
   uint32_t s[8][2];
   uint32_t u[4];
@@ -57,19 +58,19 @@ __device__ __forceinline__ void pack_state(const WalkState& state, Passed& passe
   }
 }
 
-// Where key channel `key` stands among the columns of accumulator tiles: tile, and column g within it.
+// The accumulator tile, and the column g within it, that hold key channel `key`.
 __device__ constexpr int tile_of(int key) { return key % 16 / 2; }
 __device__ constexpr int column_of(int key) { return 2 * (key / 16) + key % 2; }
 
-// Operands of the state's update: pairs of rows by key channel, and V^T (or the like) as left operand. Lanes
-// are shuffled so that the kernels which put them together write to different banks.
+// Operands of the state's update: pairs of rows by key channel, and V^T (or U^T) as left operand. Lanes are
+// permuted so that the preparing kernels write without bank conflicts.
 using KeyOperand = Half[8][kWarp][4];           // [tile j][key_place(j, lane)][rows 2q, 2q+1, 2q+8, 2q+9]
 using ValueOperand = uint4[kHeadTiles][kWarp];  // [tile][value_place(tile, lane)]
 __device__ constexpr int key_place(int tile, int lane) { return lane ^ tile; }
 __device__ constexpr int value_place(int tile, int lane) { return lane ^ lane >> 3 ^ (tile & 1) << 2; }
 
-// One 16 x 16 product of two factors [16 rows, 64 keys] over a warp: accumulator tile n is columns 8n to
-// 8n + 7.
+// Multiplies two factors [16 rows, 64 keys] to a 16 x 16 product over a warp: accumulator tile n has the
+// columns 8n to 8n + 7.
 __device__ __forceinline__ void multiply_factors(const Factor& left, const Factor& right,
                                                  float (&sum)[2][4]) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
@@ -104,7 +105,8 @@ __device__ void store_walk_state(S* row, const WalkState& s, int element) {
   }
 }
 
-// What a chunk's output has of the state in front of it, `r` being R by the decay up to each row.
+// y = the part of the chunk's output that comes from the state before it; `r` is R scaled by the decay up to
+// each row.
 __device__ __forceinline__ void emit_state(const Factor& r, const Passed& passed, WalkOutput& y) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const auto& s = passed.s;
@@ -119,13 +121,14 @@ __device__ __forceinline__ void emit_state(const Factor& r, const Passed& passed
     mma<Half>(y[n], s[6][0], s[6][1], s[7][0], s[7][1], r1.z, r1.w);
   }
 }
-// And of the chunk's own rows: a left operand by [row tile][half of the inner rows] of a matrix between rows.
+// y += the part that comes from the chunk's own rows: `left` (V^T or U^T) times `between` (M), the latter as
+// [row tile][half of the inner rows].
 __device__ __forceinline__ void emit_rows(const uint4& left, const uint4& between, WalkOutput& y) {
   mma<Half>(y[0], left.x, left.y, left.z, left.w, between.x, between.y);
   mma<Half>(y[1], left.x, left.y, left.z, left.w, between.z, between.w);
 }
 
-// One warp's chunk of y.
+// Stores one warp's chunk of y.
 template <class T>
 __device__ __forceinline__ void store_output(const WalkOutput& out, T* to, int64_t stride, int rows) {
   const int q = threadIdx.x % 4;
@@ -154,7 +157,7 @@ __global__ void __launch_bounds__(kWalkThreads<kTiles>, kHeadTiles / kTiles == 1
   if (count == 0) return;
   const int64_t first_row = batch.start[sequence], rows = batch.start[sequence + 1] - first_row;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
-  const int role = warp / kTiles, own = warp % kTiles;  // state, output, fetching
+  const int role = warp / kTiles, own = warp % kTiles;  // state, output or loading
   const int tile = blockIdx.x % kParts * kTiles + own;
 
   const Data* next = data + begin * n_head + head;
@@ -168,7 +171,7 @@ __global__ void __launch_bounds__(kWalkThreads<kTiles>, kHeadTiles / kTiles == 1
       }
       next += n_head;
     }
-    __pipeline_commit();  // also when there is nothing: waiting counts commits
+    __pipeline_commit();  // also empty ones: the wait counts commits
   };
   const int64_t value = head * kHeadSize + tile * 16 + g;  // this lane's first value channel
   S* row = slots[batch.slot[sequence]] + value * kHeadSize + 16 * q;
@@ -181,12 +184,12 @@ __global__ void __launch_bounds__(kWalkThreads<kTiles>, kHeadTiles / kTiles == 1
     for (int chunk = 0; chunk < kWalkStages - 2; chunk++) fetch(chunk);
   }
   T* to = y + first_row * y_stride + value;
-  // Round i moves the state through chunk i and makes the output of chunk i - 1.
+  // Iteration i advances the state through chunk i and computes the output of chunk i - 1.
   for (int i = 0; i <= count; i++) {
     if (role == 2) __pipeline_wait_prior(kWalkStages - 3);
     __syncthreads();
     if (role == 2) {
-      fetch(i + kWalkStages - 2);  // into the place of the chunk that all have just left
+      fetch(i + kWalkStages - 2);  // into the stage that all warps have just released
     } else if (role == 0 && i < count) {
       Passed passed;
       Data::advance(stages[i % kWalkStages], tile, state, passed);
@@ -221,7 +224,7 @@ template <class Data>
 void walk_chunks(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head, StateField wkv,
                  Tensor y, const Data* data, int multiprocessors) {
   constexpr int kHalf = kHeadTiles / 2;
-  const bool halves = 2 * n_head * batch.sequences <= multiprocessors;  // else there are blocks enough
+  const bool halves = 2 * n_head * batch.sequences <= multiprocessors;  // otherwise the grid fills the GPU
   with_activation(y.dtype, [&](auto sample) {
     using T = decltype(sample);
     const auto with = [&](auto state) {

@@ -1,4 +1,4 @@
-// A factor of the products between a chunk's rows.
+// An operand of the products between a chunk's rows.
 #pragma once
 
 #include "gpu/device/vendor.h"

@@ -1,7 +1,7 @@
-// The recurrences of RWKV-7 (a generalised delta rule) and RWKV-6 (linear attention with decay): token by
-// token (wkv.cu, wkv_single.cu, wkv_deferred.cu, wkv_few.cu) and, for long sequences with heads of 64, in
-// chunks (chunkwise parallel): on matrix units (wkv7_chunk.cu, wkv6_chunk.cu) or, where kernels do not know
-// their fragments, by tiles (wkv7_tiles.cu, wkv6_tiles.cu). Shapes as in ops/ops.h.
+// The recurrences of RWKV-7 (a generalised delta rule) and RWKV-6 (linear attention with decay). Token by
+// token: wkv.cu, wkv_single.cu, wkv_deferred.cu, wkv_few.cu. For long sequences with heads of 64 in chunks
+// (chunkwise parallel): with mma.sync fragments in wkv7_chunk.cu and wkv6_chunk.cu, elsewhere with the tiles
+// of tile.h in wkv7_tiles.cu and wkv6_tiles.cu. Shapes as in ops/ops.h.
 #pragma once
 
 #include <cstddef>
@@ -15,22 +15,22 @@
 namespace fulmar::gpu {
 
 // ---- token by token
-// Sequences of more than `longest` rows are skipped. With `leaves` (heads of 64 only) y is not the
-// recurrence's output but what the output product takes: (head_norm(it) + bonus) * g, without bonus in
-// RWKV-6. multiprocessors: of the queue's device.
+// Update the states and write y; sequences of more than `longest` rows are skipped. With `leaves` (heads of
+// 64 only) the head end is fused: y = (head_norm(output) + bonus) * g, without bonus in RWKV-6.
+// `multiprocessors`: SMs of the device.
 void wkv7(const Queue&, const Batch&, const TimeMix7&, const Projected7&, StateField wkv, Tensor y,
           int64_t longest, int multiprocessors, bool leaves = false);
 void wkv6(const Queue&, const Batch&, const TimeMix6&, const Projected6&, StateField wkv, Tensor y,
           int64_t longest, int multiprocessors, bool leaves = false);
 
 // ---- deferred state writes
-// Brings the states of all layers of one slot up to the rows of its ring, in place; `states` is the slot's
+// Replays the pending rows of one slot's ring into the states of all layers, in place; `states` is the slot's
 // state or a copy of it.
 void replay_ring(const Queue&, const State&, int64_t slot, std::byte* states);
 
 // ---- in chunks
 constexpr int kChunk = 16;  // rows of one chunk
-// Pieces of at most kChunk rows that never cross a sequence's end, in order; index arrays on the device.
+// Chunks of at most kChunk rows, in order, none across two sequences; index arrays on the device.
 struct Chunks {
   int64_t count = 0;
   const int32_t* row = nullptr;    // [count], first row
@@ -39,11 +39,11 @@ struct Chunks {
 };
 
 size_t wkv7_chunk_workspace(int64_t chunks, int64_t n_head);  // bytes
-// For p that holds raw products: what finish_project7 would do, done on the way. Of the results only v (or
-// v_first) is written.
+// Fuses project7's elementwise tail (finish_project7) into the preparation of the chunks, for a p that holds
+// raw GEMM outputs. Of the tail's results only v (or v_first) and `agreement` are stored.
 struct RawProjected7 {
-  const TimeMix7* att = nullptr;  // null: p is what project7 promises
-  Tensor share;                   // value residual before its bias, [rows, C]; empty in the first block
+  const TimeMix7* att = nullptr;  // null: p is finished
+  Tensor share;                   // GEMM output of the value residual, [rows, C]; empty in the first block
   Tensor v_first;                 // written in the first block
   Tensor agreement;               // f32 [rows, heads], for leave_heads7
 };

@@ -1,9 +1,9 @@
-// Walking a recurrence over chunks of 16 rows with products of 16 x 16 tiles (tile.h), for targets without
-// the fragments of chunk_walk.h. What a chunk brings with it is made by the kernels of each RWKV version.
+// Walks a recurrence over chunks of 16 rows with 16 x 16 products (tile.h), for targets without the fragments
+// of chunk_walk.h. Kernels of each RWKV version prepare the chunks.
 //
 // A block has 16 value channels of one head of one sequence, and its waves share the 64 key channels: each
-// keeps its tiles of the state in registers, as sums, and puts them into shared memory as f16, which is what
-// products take. With R, W, K, B, U as in wkv7_prepare.h, by `kind`: RWKV-6 has the first kind alone.
+// keeps its tiles of the state as f32 accumulators in registers and copies them to shared memory as f16
+// operands. R, W, K, B, U as in wkv7_prepare.h; RWKV-6 has only the first `kind` (R, K, V).
 #pragma once
 
 #include "gpu/device/state_rounding.h"
@@ -14,21 +14,21 @@
 namespace fulmar::gpu {
 
 constexpr int kTileWalkThreads = 128;
-constexpr int kTilePad = 8;  // against bank conflicts; rows stay whole pieces of 16 bytes
+constexpr int kTilePad = 8;  // against bank conflicts; rows stay multiples of 16 bytes
 constexpr int kWideRow = kHeadSize + kTilePad, kNarrowRow = kChunk + kTilePad;
 static_assert(kChunk == kTile);
 
-// A chunk of one head as it lies in memory.
+// A chunk of one head in global memory, for each kind.
 template <int kKinds>
 struct alignas(16) TileChunk {
-  Half rows[kKinds][kChunk][kWideRow];     // R by the decay up to each row; W
-  Half keys[kKinds][kHeadSize][kChunk];    // K, B by the decay behind each row
+  Half rows[kKinds][kChunk][kWideRow];     // R scaled by the decay up to each row; W
+  Half keys[kKinds][kHeadSize][kChunk];    // K, B scaled by the decay after each row
   Half between[kKinds][kChunk][kChunk];    // M_rk, M_rb
   float decay[kHeadSize];                  // of the whole chunk
   Half values[kKinds][kHeadSize][kChunk];  // V^T, U~^T
 };
 
-// The same in shared memory, of 16 value channels.
+// The chunk in shared memory, of V and U only 16 value channels.
 template <int kKinds>
 struct alignas(16) TileStage {
   Half rows[kKinds][kChunk][kWideRow];
@@ -38,7 +38,7 @@ struct alignas(16) TileStage {
   Half values[kKinds][kTile][kNarrowRow];
 };
 
-// A thread's pieces of a chunk on their way from memory to shared memory.
+// A thread's share of a chunk, in registers between global and shared memory.
 template <int kKinds>
 class StagePieces {
  public:
@@ -76,12 +76,12 @@ class StagePieces {
 
  private:
   static constexpr int kPiece = 8;                       // halves
-  static constexpr int kEach = kTile * kChunk / kPiece;  // pieces of one tile
-  static constexpr int kSmall = kKinds * kEach;          // of all kinds of one
+  static constexpr int kEach = kTile * kChunk / kPiece;  // pieces of a tile
+  static constexpr int kSmall = kKinds * kEach;          // the same for all kinds
   static constexpr int kDecays = kHeadSize * sizeof(float) / sizeof(uint4);
   static_assert(kChunk * kHeadSize / kPiece == kTileWalkThreads && 2 * kSmall <= kTileWalkThreads);
 
-  // Where piece i of rows of 64, of 16, lies among padded ones.
+  // Offsets of piece i in padded rows of 64 and of 16.
   static __device__ constexpr int wide_place(int i) {
     return i / (kHeadSize / kPiece) * (kWideRow / kPiece) + i % (kHeadSize / kPiece);
   }
@@ -100,17 +100,17 @@ class StagePieces {
   uint4 rows_[kKinds], keys_[kKinds], small_, decay_;
 };
 
-// What the waves of a block hand each other.
+// Exchanged between the waves of a block.
 template <int kKinds>
 struct TileWalkShared {
   TileStage<kKinds> stage;
-  Half state[kTile][kWideRow];  // f16, in front of the chunk
+  Half state[kTile][kWideRow];  // f16, before the chunk
   float part[kKinds][kHeadTiles][kTile]
             [kTile + 1];      // shares of Y [row][value] and U [value][row] by key tile
   Half u[kTile][kNarrowRow];  // U^T
 };
 
-// The share of Y and U that the state's tile of these keys has.
+// Computes the partial sums of Y and U over this key tile of the state.
 template <class Layout, int kKinds>
 __device__ __forceinline__ void multiply_state(TileWalkShared<kKinds>& shared, int keys) {
   const int lane = tile_lane<Layout>();
@@ -136,7 +136,7 @@ __device__ __forceinline__ float sum_of_parts(const TileWalkShared<kKinds>& shar
   return sum;
 }
 
-// Stores U^T, complete once the block's threads have met.
+// Stores U^T; complete after the next barrier.
 __device__ __forceinline__ void store_u(TileWalkShared<2>& shared) {
 #pragma unroll
   for (int i = opaque(static_cast<int>(threadIdx.x)); i < kTile * kChunk; i += kTileWalkThreads) {
@@ -145,7 +145,7 @@ __device__ __forceinline__ void store_u(TileWalkShared<2>& shared) {
   }
 }
 
-// The state's tile of these keys moves on.
+// Advances the state's tile of these keys.
 template <class Layout, int kKinds>
 __device__ __forceinline__ void advance_state(const TileWalkShared<kKinds>& shared, int keys,
                                               TileSums<Layout>& state) {
@@ -160,7 +160,7 @@ __device__ __forceinline__ void advance_state(const TileWalkShared<kKinds>& shar
   }
 }
 
-// The chunk's output, rows by value channels.
+// Writes the chunk's output, rows by value channels.
 template <class Layout, class T, int kKinds>
 __device__ __forceinline__ void emit_chunk(const TileWalkShared<kKinds>& shared, T* y, int64_t stride,
                                            int rows) {
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(kTileWalkThreads)
   const int wave = tile_wave<Layout>();
   const int64_t value = head * kHeadSize + tile * kTile;  // the block's first value channel
   S* own_state = slots[batch.slot[sequence]] + value * kHeadSize;
-  // Element i of the wave's tile n.
+  // Returns the key channel of element i of the wave's tile n.
   const auto key_of = [&](int lane, int n) { return (wave * kOwn + n) * kTile + Layout::column(lane); };
   const auto place = [&](int lane, int n, int i) {
     return Layout::row(lane, i) * kHeadSize + key_of(lane, n);

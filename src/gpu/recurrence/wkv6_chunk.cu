@@ -1,5 +1,5 @@
-// RWKV-6's recurrence for long sequences on matrix units whose fragments are those of fragment.h: the 16 x 16
-// products of wkv6_prepare.h, and the walk of chunk_walk.h.
+// RWKV-6's chunked recurrence by mma.sync fragments (fragment.h): the products of wkv6_prepare.h, and the
+// walk of chunk_walk.h.
 #include "gpu/recurrence/chunk_walk.h"
 #include "gpu/recurrence/wkv6_prepare.h"
 
@@ -7,7 +7,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-// What the walk needs of a chunk and head, in the order in which lanes of matrix instructions take it.
+// What the walk reads of a chunk and head, in the register order of mma's lanes.
 struct alignas(16) Chunk6 {
   Factor r;                // R exp E
   KeyOperand k;            // K exp(G_last - G)
@@ -22,7 +22,7 @@ struct alignas(16) Chunk6 {
   __device__ static void emit(const Chunk6& data, int tile, const Passed& passed, WalkOutput& y);
 };
 
-// Rows 2q and 2q+1 lie in the first half, 2q+8 and 2q+9 in the second.
+// Rows 2q and 2q+1 are in the first half, 2q+8 and 2q+9 in the second.
 __device__ __forceinline__ void Chunk6::put_rows(int t, int c, uint32_t key, uint32_t value) {
   const int half = t / kThreadRows, q = t % kThreadRows / 2;
   *reinterpret_cast<uint32_t*>(&k[tile_of(c)][key_place(tile_of(c), column_of(c) * 4 + q)][2 * half]) = key;
@@ -30,7 +30,7 @@ __device__ __forceinline__ void Chunk6::put_rows(int t, int c, uint32_t key, uin
   reinterpret_cast<uint32_t*>(&to)[c % 16 / 8 + 2 * half] = value;
 }
 
-// This warp's level of M. Entries of other levels are chosen away, never multiplied away.
+// Computes this warp's level of M. Entries of other levels are selected away, not multiplied by zero.
 __device__ __forceinline__ void Chunk6::multiply_levels(const Prepare6Shared& shared, Chunk6& out) {
   const int level = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   float sum[2][4] = {};

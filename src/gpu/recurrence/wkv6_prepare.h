@@ -1,25 +1,24 @@
-// RWKV-6's recurrence for long sequences in chunks of 16 rows: what does not depend on the state.
+// RWKV-6's chunked recurrence, chunks of 16 rows: the part that does not depend on the state.
 //
 // With g = log of the decay, G its running sum within a chunk, E = G without the row's own:
-//   M[t, s] = sum over keys of R[t] K[s] exp(E[t] - G[s])  for s < t,   M[t, t] = sum of R[t] u K[t]
-//   Y = M V + (R exp E) S0^T
-//   S = S0 diag(exp G_last) + V^T (K exp(G_last - G))
-// Everything that does not depend on the state is computed first, for every chunk and head at once.
+// //   M[t, s] = sum over keys of R[t] K[s] exp(E[t] - G[s])  for s < t,   M[t, t] = sum of R[t] u K[t]
+// //   Y = M V + (R exp E) S0^T
+// //   S = S0 diag(exp G_last) + V^T (K exp(G_last - G))
+// Everything that does not depend on the state is computed first, for all chunks and heads at once.
 //
 // The decay has no lower bound, so exp(E[t]) exp(-G[s]) may not be formed: one of the two could be infinite.
-// Each pair of rows gets a reference row r between them, s <= r < t, which makes both factors of
-// exp(E[t] - G[r]) exp(G[r] - G[s]) at most 1. Pairs that differ first in bit L of their row numbers share
-// the reference in front of the first row of t's block of 2^L rows: on level L a row is a left factor where
-// bit L of its number is set and a right factor elsewhere. Four levels, one warp and one 16 x 16 product
-// each.
+// Each pair of rows gets a reference row r between them, s <= r < t, which makes both factors of exp(E[t] -
+// G[r]) exp(G[r] - G[s]) at most 1. Pairs whose row numbers differ first in bit L share the reference before
+// the first row of t's block of 2^L rows: on level L a row is a left factor where bit L of its number is set
+// and a right factor elsewhere. Four levels, one warp and one 16 x 16 product each.
 //
-// A form of 16 x 16 products is a `Chunk`: what the walk takes of a chunk and head, in the order in which it
-// wants it. Of it are used here
-//   r_row(t)                R exp E, 64 key channels
-//   decay[64]               exp G_last
-//   put_rows(t, c, k, v)    channel c of the rows t and t + 1, t even, as words of two halves: K exp(G_last -
-//                           G), V
-//   multiply_levels(shared, chunk)   M
+// The template parameter `Chunk` is what the walk reads of a chunk and head, in its own layout. This file
+// uses
+// //   r_row(t)                R exp E, 64 key channels
+// //   decay[64]               exp G_last
+// //   put_rows(t, c, k, v)    stores channel c of the rows t and t + 1, t even, as words of two halves:
+// //                           K exp(G_last - G), V
+// //   multiply_levels(shared, chunk)   computes M
 #pragma once
 
 #include "gpu/device/element.h"
@@ -30,8 +29,8 @@ namespace fulmar::gpu {
 
 constexpr int kPrepare6Threads = 128;
 constexpr int kLevels = 4;
-constexpr int kThreadRows = kChunk / 2;  // of a thread: one channel of half a chunk
-// exp(-64) is nothing beside any f32 that it is added to, and sums of it keep their precision.
+constexpr int kThreadRows = kChunk / 2;  // per thread: one channel of half a chunk
+// exp(-64) vanishes beside any f32 that it is added to, and sums of such logs keep their precision.
 constexpr float kLeastLogDecay = -64.0f;
 static_assert(kChunk == 1 << kLevels && kPrepare6Threads == kLevels * kWarp &&
               kPrepare6Threads == 2 * kHeadSize);
@@ -44,14 +43,15 @@ struct ChunkInputs6 {
 
 struct alignas(16) Prepare6Shared {
   Factor level[kLevels];  // left and right factors of levels 1 and up; right ones of level 0
-  Factor left;            // of level 0, whose diagonal needs both of every row
+  Factor left;            // of level 0, whose diagonal needs left and right factors of every row
   float half_sum[2][kHeadSize];
 };
 
-// One channel of half a chunk; rows past the end are zero and change nothing.
+// One channel of half a chunk; rows past the end are zero, which leaves the state as it is.
 struct Column {
   float r[kThreadRows], k[kThreadRows], v[kThreadRows];
-  float through[kThreadRows], before[kThreadRows];  // sums of log decays with and without the row's own
+  // running sums of log decays, with and without the row's own
+  float through[kThreadRows], before[kThreadRows];
   float sum;
 };
 
@@ -75,8 +75,8 @@ __device__ void fetch_column(const ChunkInputs6& in, int64_t first_row, int rows
   }
 }
 
-// Factors of the products, and the parts of `out` that need none. All references but that of the highest
-// level lie within a thread's own half.
+// Computes the factors of the products, and the parts of `out` that need no product. All references but the
+// highest level's are within a thread's own half.
 template <class Chunk>
 __device__ void scale_column(const Column& in, int c, int half, float bonus, Prepare6Shared& shared,
                              Chunk& out) {
@@ -99,7 +99,7 @@ __device__ void scale_column(const Column& in, int c, int half, float bonus, Pre
                                                  : in.k[i] * __expf(reference - in.through[i]);
       shared.level[level][t][c] = from_float<Half>(factor);
     }
-    // Neighbours have nothing between them; the diagonal's bonus goes where level 0 has no other use.
+    // Between neighbours the exponent is zero; the diagonal's bonus takes entries that level 0 does not use.
     shared.left[t][c] = from_float<Half>(i % 2 == 1 ? in.r[i] : in.r[i] * bonus);
     shared.level[0][t][c] = from_float<Half>(i % 2 == 1 ? in.k[i] * bonus : in.k[i]);
   }
@@ -110,14 +110,14 @@ __device__ void scale_column(const Column& in, int c, int half, float bonus, Pre
   }
 }
 
-// Which level the entry (t, s) of M is of.
+// Returns the level that entry (t, s) of M belongs to.
 __device__ __forceinline__ int level_of_entry(int t, int s) { return s >= t ? 0 : 31 - __clz(t ^ s); }
 
 template <class Chunk, class T>
 __global__ void __launch_bounds__(kPrepare6Threads)
     wkv6_chunk_prepare_kernel(Chunks chunks, ChunkInputs6 in, Chunk* data) {
   __shared__ Prepare6Shared shared;
-  __shared__ Chunk out;  // put together here, since its parts are written in no order that memory likes
+  __shared__ Chunk out;  // assembled here, so that it is written to global memory coalesced
   pdl_launch_next();
   pdl_wait();
   const int64_t head = blockIdx.x, chunk = blockIdx.y;

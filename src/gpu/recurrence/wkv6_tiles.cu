@@ -1,5 +1,5 @@
-// RWKV-6's recurrence for long sequences by products of 16 x 16 tiles, for targets without the fragments of
-// wkv6_chunk.cu: the products of wkv6_prepare.h, and the walk of tile_walk.h.
+// RWKV-6's chunked recurrence by 16 x 16 tiles (tile.h), for targets without the fragments of wkv6_chunk.cu:
+// the products of wkv6_prepare.h, and the walk of tile_walk.h.
 #include "gpu/recurrence/tile_walk.h"
 #include "gpu/recurrence/wkv6_prepare.h"
 
@@ -15,7 +15,7 @@ struct TiledChunk6 : TileChunk<1> {
     *reinterpret_cast<uint32_t*>(&values[0][c][t]) = value;
   }
 
-  // Entries of other levels are chosen away, never multiplied away.
+  // Entries of other levels are selected away, not multiplied by zero.
   __device__ __forceinline__ static void multiply_levels(const Prepare6Shared& shared, TiledChunk6& out) {
     using Layout = ResolvedLayout<Form>;
     constexpr int kWaves = kPrepare6Threads / Layout::kLanes;

@@ -1,5 +1,5 @@
-// RWKV-7's recurrence for long sequences on matrix units whose fragments are those of fragment.h: the 16 x 16
-// products of wkv7_prepare.h, and the walk of chunk_walk.h.
+// RWKV-7's chunked recurrence by mma.sync fragments (fragment.h): the products of wkv7_prepare.h, and the
+// walk of chunk_walk.h.
 #include "gpu/recurrence/chunk_walk.h"
 #include "gpu/recurrence/wkv7_prepare.h"
 
@@ -7,8 +7,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-// What the first kernel leaves for the second, per chunk and head, in the order in which lanes of matrix
-// instructions take it.
+// What the preparing kernel stores for the walk, per chunk and head, in the register order of mma's lanes.
 struct alignas(16) Chunk7 {
   Factor w;           // W
   Factor r;           // R exp G
@@ -29,7 +28,7 @@ struct alignas(16) Chunk7 {
   __device__ static void emit(const Chunk7& data, int tile, const Passed& passed, WalkOutput& y);
 };
 
-// Rows 2q and 2q+1 lie in the first half, 2q+8 and 2q+9 in the second.
+// Rows 2q and 2q+1 are in the first half, 2q+8 and 2q+9 in the second.
 __device__ __forceinline__ void Chunk7::put_rows(int t, int c, uint32_t key, uint32_t rate, uint32_t value) {
   const int half = t / kMiddleRow, q = t % kMiddleRow / 2, tile = tile_of(c);
   const int place = key_place(tile, column_of(c) * 4 + q);
@@ -43,14 +42,14 @@ __device__ __forceinline__ void Chunk7::put_u(int t, int c, uint32_t pair) {
   reinterpret_cast<uint32_t*>(&to)[t / 8 * 2 + c % 16 / 8] = pair;
 }
 
-// One of the four 16 x 16 products per warp. The two with R go out as operands, A with B stays, and A with K
-// meets V at once.
+// Each warp computes one of the four 16 x 16 products. The two with R are stored for the walk, M_ab stays in
+// shared memory, and M_ak is multiplied by V at once.
 __device__ __forceinline__ void Chunk7::multiply_between_rows(Prepare7Shared& shared, Chunk7& out) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const bool with_r = warp >= 2, with_k = warp % 2 == 1;  // ab, ak, rb, rk
   float sum[2][4] = {};
   multiply_factors(with_r ? shared.r : out.w, with_k ? shared.k : shared.b, sum);
-  // Entries outside the triangle are chosen away, never multiplied away: they may be infinite.
+  // Entries outside the triangle are selected away, not multiplied by zero: they may be infinite.
 #pragma unroll
   for (int n = 0; n < 2; n++) {
 #pragma unroll
@@ -77,7 +76,7 @@ __device__ __forceinline__ void Chunk7::multiply_between_rows(Prepare7Shared& sh
     (with_k ? out.m_rk : out.m_rb)[lane] = make_uint4(packed[0][0], packed[1][0], packed[0][1], packed[1][1]);
     return;
   }
-  // An accumulator of one product is the left operand of the next; V lies as its right one.
+  // The accumulator of one product is the left operand of the next, with V as right operand.
 #pragma unroll
   for (int tile = 0; tile < kHeadTiles; tile++) {
     const uint4 v = out.v[tile][value_place(tile, lane)];
@@ -100,7 +99,7 @@ __device__ __forceinline__ void Chunk7::advance(const Chunk7& data, int tile, Wa
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   pack_state(state, passed);
   const auto& s = passed.s;
-  float u[2][4], more[2][4] = {};  // two sums side by side: what follows waits for them
+  float u[2][4], more[2][4] = {};  // two independent accumulators: mma on one waits for the one before
   {
     const uint4 packed = data.u[tile][value_place(tile, lane)];
     Half e[8];

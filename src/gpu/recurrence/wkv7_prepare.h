@@ -1,26 +1,24 @@
-// RWKV-7's recurrence for long sequences in chunks of 16 rows (WY form of the chunked recurrence): what does
-// not depend on the state.
+// RWKV-7's chunked recurrence (WY form), chunks of 16 rows: the part that does not depend on the state.
 //
 // With A = -kk, B = kk * alpha, G the running sum of log decays within a chunk, E = G without the row's own:
-//   M_ab, M_ak, M_rk, M_rb   products of A, R with K, B, each scaled by exp of differences of E and G
-//   U = W S0^T + U~          W = (I - M_ab)^-1 (A exp E), U~ = (I - M_ab)^-1 M_ak V
-//   Y = M_rk V + M_rb U + (R exp G) S0^T
-//   S = S0 diag(exp G_last) + V^T (K exp(G_last - G)) + U^T (B exp(G_last - G))
-// One kernel computes all that does not depend on the state, for every chunk and head at once, from raw
-// products if wanted; another walks the chunks of each sequence with the state in registers. Products take
+// //   M_ab, M_ak, M_rk, M_rb   products of A, R with K, B, each scaled by exp of differences of E and G
+// //   U = W S0^T + U~          W = (I - M_ab)^-1 (A exp E), U~ = (I - M_ab)^-1 M_ak V
+// //   Y = M_rk V + M_rb U + (R exp G) S0^T
+// //   S = S0 diag(exp G_last) + V^T (K exp(G_last - G)) + U^T (B exp(G_last - G))
+// One kernel computes all that does not depend on the state, for all chunks and heads at once (from raw GEMM
+// outputs if wanted); another walks the chunks of each sequence with the state in registers. Products have
 // f16 operands, whose exponents stay small because both factors are centred on the chunk's middle row; sums,
 // the triangular solve and the state are f32.
 //
-// A form of 16 x 16 products is a `Chunk`: what the second kernel takes of a chunk and head, in the order in
-// which it wants it. Of it are used here
-//   r_row(t), w_row(t)              R exp G and W, 64 key channels; the latter holds A until W is known
-//   decay[64]                       exp G_last
-//   put_rows(t, c, k, b, v)         channel c of the rows t and t + 1, t even, as words of two halves: K and
-//   B
-//                                   by exp(G_last - G), V
-//   put_u(t, c, u)                  of U~ alike
-//   multiply_between_rows(shared, chunk)   M_ab and M_ak V for the solve, M_rk and M_rb
-//   kLeastBlocks                    of the kernel that a multiprocessor should take
+// The template parameter `Chunk` is what the walk reads of a chunk and head, in its own layout. This file
+// uses
+// //   r_row(t), w_row(t)       R exp G and W, 64 key channels; the latter holds A until W is known
+// //   decay[64]                exp G_last
+// //   put_rows(t, c, k, b, v)  stores channel c of the rows t and t + 1, t even, as words of two halves:
+// //                            K and B scaled by exp(G_last - G), V
+// //   put_u(t, c, u)           stores U~ in the same way
+// //   multiply_between_rows(shared, chunk)   computes M_ab and M_ak V for the solve, M_rk and M_rb
+// //   kLeastBlocks             min blocks per SM of the kernel
 #pragma once
 
 #include "base/check.h"
@@ -33,30 +31,32 @@
 namespace fulmar::gpu {
 
 constexpr int kPrepareWarps = 4, kPrepareThreads = kPrepareWarps * kWarp;
-constexpr int kWarpRows = kChunk / kPrepareWarps;  // of a warp, whose lanes have two channels each
-constexpr int kMiddleRow = kChunk / 2;             // the row that exponents are centred on
+constexpr int kWarpRows = kChunk / kPrepareWarps;  // per warp; each lane has two channels
+constexpr int kMiddleRow = kChunk / 2;             // the exponents' reference
 
 struct ChunkInputs7 {
   const void *r, *k, *v, *u, *kk, *alpha;
   int64_t stride;
 };
 
-// With raw inputs: what is still to be done to them, and where its results go.
+// project7's elementwise tail for raw GEMM outputs: its inputs, and where its results go.
 struct RawInputs {
-  bool mixes;                   // values with those of the first block, by shares; not in that block itself
-  const void *share, *v_first;  // where nothing is mixed: any rows that can be read
-  void* v;                      // the values, finished
-  float* agreement;             // [rows, heads], the bonus of the head end
+  // whether values mix with the first block's by `share`; false in the first block
+  bool mixes;
+  const void *share, *v_first;  // where nothing is mixed: any readable rows
+  void* v;                      // the finished values
+  float* agreement;             // [rows, heads], the bonus of leave7
   Finish7Vectors by;
   const float* r_k;
 };
 
 struct alignas(16) Prepare7Shared {
-  // Factors centred on the middle row. A, the fourth of them, is kept where W will be.
+  // Factors centred on the middle row. A, the fourth of them, is stored in W's place until W is known.
   Factor r, b, k;
   float a_decayed[kChunk][kHeadSize];   // A exp E
-  float m_ak_v[kChunk][kHeadSize + 8];  // M_ak V; its first row holds G of the middle row until then
-  float m_ab[kChunk][kChunk + 4];       // transposed: [inner row][row]; until then sums of each warp's decays
+  float m_ak_v[kChunk][kHeadSize + 8];  // M_ak V; before that, its first row holds G of the middle row
+  // transposed: [inner row][row]; before that, each warp's sums of log decays
+  float m_ab[kChunk][kChunk + 4];
   __device__ __forceinline__ float* part_sum(int warp) { return &m_ab[0][0] + warp * kHeadSize; }
 };
 static_assert(sizeof(Prepare7Shared::m_ab) >= kPrepareWarps * kHeadSize * sizeof(float));
@@ -87,7 +87,7 @@ __device__ Row finished_row(const ChunkInputs7& in, int64_t at) {
   return row;
 }
 
-// The vectors of one lane's channels that raw rows meet.
+// The vectors for one lane's channels that finish raw rows.
 struct RawWeights {
   Float2 w0, a0, v0, k_k, k_a, r_k;
   __device__ RawWeights(const RawInputs& raw, int64_t c)
@@ -99,7 +99,7 @@ struct RawWeights {
         r_k(load2(raw.r_k + c)) {}
 };
 
-// One lane's channels of one row as they lie in memory, so that all rows can be on their way at once.
+// One lane's channels of one row, as stored, so that the loads of all rows are in flight at once.
 struct RawRow {
   uint32_t r, k, v, rate, decay, share, first;
 };
@@ -111,14 +111,14 @@ __device__ __forceinline__ RawRow fetch_raw(const ChunkInputs7& in, const RawInp
   return {word(in.r), word(in.k), word(in.v), word(in.alpha), word(in.u), word(raw.share), word(raw.v_first)};
 }
 
-// As finish_project7 does it, and returns the agreement of the head end besides: that of row i in lane
-// (kWarpRows + i) * kLanesEach.
+// Finishes raw rows as finish_project7 does, and returns their agreements (for leave_heads7): that of row i
+// in lane (kWarpRows + i) * kLanesEach.
 constexpr int kLanesEach = kWarp / (2 * kWarpRows);
 template <class T>
 __device__ __forceinline__ float finish_raw_rows(const RawRow (&from)[kWarpRows], const RawInputs& raw,
                                                  const RawWeights& by, Row (&rows)[kWarpRows]) {
   const auto pair = [](const uint32_t& word) { return load2(reinterpret_cast<const T*>(&word)); };
-  float sums[2 * kWarpRows];  // squares of each row's unit keys, and agreements
+  float sums[2 * kWarpRows];  // squared norms of each row's keys, then agreements
   float rate[kWarpRows][2];
 #pragma unroll
   for (int i = 0; i < kWarpRows; i++) {
@@ -155,8 +155,8 @@ __device__ __forceinline__ float finish_raw_rows(const RawRow (&from)[kWarpRows]
 
 // Log decays of a lane's two channels, summed over rows from the chunk's first one on.
 struct DecaySums {
-  float before[2], all[2];  // the warp's first row; the chunk
-  Float2 centre;            // up to the middle row, which is the first of the third warp
+  float before[2], all[2];  // before the warp's first row; of the chunk
+  Float2 centre;            // up to the middle row, the first of the third warp
 };
 __device__ __forceinline__ DecaySums sum_decays(const Row (&rows)[kWarpRows], Prepare7Shared& shared) {
   const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp);
@@ -186,20 +186,20 @@ __device__ __forceinline__ DecaySums sum_decays(const Row (&rows)[kWarpRows], Pr
   return sums;
 }
 
-// Fills `shared` and the parts of `out` that need no products. Warp: four rows; lane: two channels. Rows past
-// the end are zero and change nothing.
+// Fills `shared` and the parts of `out` that need no products. A warp has four rows, a lane two channels.
+// Rows past the end are zero, which leaves the state as it is.
 template <class Chunk>
 __device__ void scale_rows(const Row (&rows)[kWarpRows], Prepare7Shared& shared, Chunk& out) {
   const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp), t0 = warp * kWarpRows;
   auto [running, last, centre] = sum_decays(rows, shared);
-  // With the centre's distance from either end, which is at most 10, two exponentials a number give all four
-  // that are wanted: exp(G - centre), exp G, exp(centre - G), exp(G_last - G).
+  // The distance from the centre to either end is at most 10, so two exponentials per number give all four
+  // that are needed: exp(G - centre), exp G, exp(centre - G), exp(G_last - G).
   float from_begin[2], to_end[2], left_before[2];
 #pragma unroll
   for (int e = 0; e < 2; e++) {
     from_begin[e] = exp_of(centre.x[e]);
     to_end[e] = exp_of(last[e] - centre.x[e]);
-    left_before[e] = exp_of(running[e] - centre.x[e]);  // of the row before: what A wants of its own row
+    left_before[e] = exp_of(running[e] - centre.x[e]);  // of the row before: A's factor for its own row
   }
   float k_end[kWarpRows][2], b_end[kWarpRows][2];
 #pragma unroll
@@ -240,7 +240,7 @@ __device__ void scale_rows(const Row (&rows)[kWarpRows], Prepare7Shared& shared,
   }
 }
 
-// (I - M_ab) x = right side, by forward substitution; thread: one column of W or of U~.
+// Solves (I - M_ab) x = right side by forward substitution; each thread has one column of W or U~.
 template <class Chunk>
 __device__ void solve(const Prepare7Shared& shared, Chunk& out) {
   const int c = threadIdx.x % kHeadSize;
@@ -254,7 +254,7 @@ __device__ void solve(const Prepare7Shared& shared, Chunk& out) {
   for (int t = 0; t < kChunk; t++) {
     if (!for_u) x[t] = shared.a_decayed[t][c];
   }
-  // x[s] is complete when its turn comes; then all later rows take their share of it.
+  // x[s] is final here; all later rows now add their multiple of it.
 #pragma unroll
   for (int s = 0; s < kChunk - 1; s++) {
 #pragma unroll
@@ -280,7 +280,7 @@ __global__ void __launch_bounds__(kPrepareThreads, Chunk::kLeastBlocks)
     wkv7_chunk_prepare_kernel(Chunks chunks, ChunkInputs7 in, const __grid_constant__ RawInputs raw,
                               Chunk* data) {
   __shared__ Prepare7Shared shared;
-  __shared__ Chunk out;  // put together here, since its parts are written in no order that memory likes
+  __shared__ Chunk out;  // assembled here, so that it is written to global memory coalesced
   pdl_launch_next();
   pdl_wait();
   const int64_t head = blockIdx.x, chunk = blockIdx.y;
@@ -290,7 +290,7 @@ __global__ void __launch_bounds__(kPrepareThreads, Chunk::kLeastBlocks)
   const int64_t first_row = chunks.row[chunk] + t0;
   Row rows[kWarpRows];
   if constexpr (kRaw) {
-    // Rows past the end look at the chunk's last one.
+    // Rows past the end read the chunk's last row.
     const auto at = [&](int i) {
       return static_cast<int>((first_row + min(i, remaining - 1)) * in.stride + channel);
     };
@@ -339,7 +339,7 @@ template <class Chunk>
 void prepare_chunks7(const Queue& queue, const Chunks& chunks, int64_t n_head, const Projected7& p,
                      const RawProjected7& raw, Chunk* data) {
   const ChunkInputs7 in{p.r.data, p.k.data, p.v.data, p.u.data, p.kk.data, p.alpha.data, p.r.stride};
-  // Chunks along y of the grid: at most 65536 rows make 4096 of them and one more per sequence.
+  // Chunks along grid.y: at most 65536 rows make 4096 chunks plus one per sequence.
   const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(chunks.count));
   with_activation(p.r.dtype, [&](auto sample) {
     using T = decltype(sample);

@@ -1,5 +1,5 @@
-// RWKV-7's recurrence for long sequences by products of 16 x 16 tiles, for targets without the fragments of
-// wkv7_chunk.cu: the products of wkv7_prepare.h, and the walk of tile_walk.h.
+// RWKV-7's chunked recurrence by 16 x 16 tiles (tile.h), for targets without the fragments of wkv7_chunk.cu:
+// the products of wkv7_prepare.h, and the walk of tile_walk.h.
 #include "gpu/recurrence/wkv7_tiles.h"
 
 namespace fulmar::gpu {

@@ -1,4 +1,4 @@
-// RWKV-7's chunks by products of 16 x 16 tiles: the form of wkv7_prepare.h that tile_walk.h walks over.
+// RWKV-7's chunks as 16 x 16 tiles: a `Chunk` of wkv7_prepare.h that tile_walk.h walks over.
 #pragma once
 
 #include "gpu/recurrence/tile_walk.h"
@@ -22,7 +22,8 @@ struct TiledChunk7 : TileChunk<2> {
     *reinterpret_cast<uint32_t*>(&values[kOfRates][c][t]) = pair;
   }
 
-  // A with B stays, the two with R go out, and A with K meets V once it is whole.
+  // M_ab stays in shared memory, the two products with R are stored for the walk, and M_ak is multiplied by V
+  // once it is complete.
   __device__ __forceinline__ static void multiply_between_rows(Prepare7Shared& shared, TiledChunk7& out) {
     using Layout = ResolvedLayout<Form>;
     constexpr int kWaves = kPrepareThreads / Layout::kLanes, kProducts = 4;
@@ -37,7 +38,7 @@ struct TiledChunk7 : TileChunk<2> {
       for (int at = 0; at < kHeadSize; at += kTile) {
         multiply_tiles<Layout>(left + at, kWideRow, right + at, kWideRow, sums);
       }
-      // Entries outside the triangle are chosen away, never multiplied away: they may be infinite.
+      // Entries outside the triangle are selected away, not multiplied by zero: they may be infinite.
 #pragma unroll
       for (int i = 0; i < Layout::kSums; i++) {
         const int t = Layout::row(lane, i);

@@ -1,6 +1,6 @@
-// Both recurrences token by token with deferred state writes (ops/ring.h), for many heads: a block replays
-// what the ring holds over the state that it has read, before the kernel in front has finished, and keeps its
-// own rows in the ring in place of writing the state.
+// Both recurrences token by token with deferred state writes (ops/ring.h), for many heads: a block loads the
+// state and replays the ring's pending rows onto it before the previous kernel has finished (PDL), and
+// appends its own rows to the ring instead of writing the state.
 #include "base/check.h"
 #include "gpu/device/ptx.h"
 #include "gpu/recurrence/wkv_deferred.h"
@@ -9,7 +9,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kLeastBlocks = 6;  // that a multiprocessor is to hold: several states on their way
+constexpr int kLeastBlocks = 6;  // min blocks per SM: several states in flight
 
 template <int kVersion, class T, class S>
 __global__ void __launch_bounds__(kWkvThreads, kLeastBlocks)
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kWkvThreads, kLeastBlocks)
   const RingStep step = ring_step_of(batch, sequence);
   pdl_launch_next();
   if (end - begin > longest) {
-    pdl_wait();  // or the next kernel could start before the one before this has finished
+    pdl_wait();  // or the next kernel could start before the previous one has finished
     return;
   }
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
@@ -37,7 +37,8 @@ __global__ void __launch_bounds__(kWkvThreads, kLeastBlocks)
     if (threadIdx.x * 32 < rings.row_stride) prefetch_l2(rings.row(ring, step.first + i) + threadIdx.x * 32);
   }
   pdl_wait();
-  // Inputs of the step's own row `t` to all threads and, once nobody reads the ring any more, into it.
+  // Passes the inputs of the step's own row `t` to all threads and, once nobody reads the ring any more,
+  // appends them to it.
   const auto row_of = [&](int64_t t) {
     return rings.row(ring, step.first + step.held + static_cast<int>(t - begin));
   };
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(kWkvThreads, kLeastBlocks)
     update_state<kVersion>(state, shared, removed);
     if (step.keeps != 0) {
       keep_removed<kVersion, T>(removed, row_of(t));
-      // Half states: as if they were written behind every M-th row.
+      // f16 states are rounded as if they were written after every M-th row.
       if ((step.held + (t - begin) + 1) % rings.every == 0) round_state<S>(state);
     }
     __syncthreads();
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(kWkvThreads, kLeastBlocks)
   if (step.keeps == 0) store_state(own, state);
 }
 
-// One head of one layer: replays and writes.
+// Replays and writes one head of one layer.
 template <int kVersion, class T, class S>
 __global__ void __launch_bounds__(kWkvThreads)
     replay_kernel(std::byte* states, size_t layer_stride, std::byte* ring, size_t ring_layer_stride,

@@ -1,12 +1,12 @@
-// Rows of a ring (ops/ring.h) on one head of 64 channels: how they lie in memory, how they come into shared
-// memory in f32, and how threads that hold the state in registers replay them.
+// Pending rows of a ring (ops/ring.h) on one head of 64 channels: their layout in global memory, loading them
+// into shared memory as f32, and replaying them onto the state in registers.
 #pragma once
 
 #include "gpu/recurrence/wkv_head.h"
 
 namespace fulmar::gpu {
 
-// A layer's rings as kernels take them.
+// A layer's rings, for kernels.
 struct Rings {
   std::byte* base;
   size_t slot_stride, head_stride, row_stride;  // bytes
@@ -28,7 +28,7 @@ inline Rings rings_of(const RingField& ring) {
           static_cast<int>(ring.layout.write_every)};
 }
 
-// By one load: a batch's steps lie among 32-bit numbers.
+// Returns a sequence's ring action by one 32-bit load: a step's actions are packed among its index arrays.
 __device__ __forceinline__ RingStep ring_step_of(const Batch& batch, int64_t sequence) {
   const uint32_t word = reinterpret_cast<const uint32_t*>(batch.ring)[sequence];
   RingStep step;
@@ -38,7 +38,7 @@ __device__ __forceinline__ RingStep ring_step_of(const Batch& batch, int64_t seq
 }
 
 // Vectors of a row in the ring, [64] of the activation type; RWKV-6 has the first three. RWKV-7's are
-// followed by what was removed, [64] in f32.
+// followed by S·(-kk) (`removed`), [64] in f32.
 enum KeptVector : int { kKeptK, kKeptV, kKeptU, kKeptKk, kKeptAlpha, kKeptVectors };
 template <class T>
 __device__ T* kept_vector(std::byte* row, int which) {
@@ -49,18 +49,18 @@ __device__ float* kept_removed(std::byte* row) {
   return reinterpret_cast<float*>(kept_vector<T>(row, kKeptVectors));
 }
 
-// A row as it is replayed. Vectors over the key channels lie as those of a token (wkv_head.h).
+// A row being replayed. Vectors over key channels are laid out as a token's (wkv_head.h).
 struct alignas(16) ReplayedRow {
   float w[kHeadSize], k[kHeadSize], v[kHeadSize], second[kHeadSize], removed[kHeadSize];
 };
 
-// The rows row_of(0) to row_of(held - 1) into shared memory, by kGroups times 128 threads; the block is to
-// meet before they are read.
+// Loads the rows row_of(0) to row_of(held - 1) into shared memory, with kGroups times 128 threads; a barrier
+// has to follow before they are read.
 template <int kVersion, class T, class S, int kGroups = 1, class RowOf>
 __device__ void stage_rows(const RowOf& row_of, int held_rows, ReplayedRow* target) {
-  constexpr int kTogether = 4;  // rows whose loads are on their way at once
+  constexpr int kTogether = 4;  // rows whose loads are in flight at once
   const int c = threadIdx.x % kHeadSize, at = place_of_channel<S>(c);
-  // These threads bring k, w and what was removed, the others v, second.
+  // These threads load k, w and `removed`, the others v and second.
   const bool keys = thread_of_group<kGroups>() < kHeadSize;
   const int group = kGroups == 1 ? 0 : threadIdx.x / kWkvThreads;
   const int held = (held_rows - group + kGroups - 1) / kGroups;
@@ -132,8 +132,8 @@ __device__ void store_state(S* own, const float (&state)[kRows][kKeys]) {
   }
 }
 
-// Replays staged rows; half states are rounded behind every M-th row, as if they were written there. The
-// state is written to `own` behind `write_at` of them; 0: not at all.
+// Replays rows from shared memory; f16 states are rounded after every M-th row, as if they were written
+// there. The state is stored to `own` after `write_at` of them; 0: not at all.
 template <int kVersion, class S, int kRows>
 __device__ void replay_rows(float (&state)[kRows][kKeys], const ReplayedRow* rows, int held, int every,
                             int write_at, S* own) {
@@ -144,7 +144,7 @@ __device__ void replay_rows(float (&state)[kRows][kKeys], const ReplayedRow* row
   }
 }
 
-// A token into the ring: its inputs, as fetch_token has them, and what it removed.
+// Appends a token to the ring: its inputs, as fetch_token loads them, and its `removed`.
 template <int kVersion, class T, int kGroups = 1>
 __device__ void keep_token(const TokenPart& part, std::byte* row) {
   const int c = threadIdx.x % kHeadSize;
@@ -176,7 +176,7 @@ inline size_t replayed_bytes(const RingLayout& ring) {
   return static_cast<size_t>(ring.rows) * sizeof(ReplayedRow);
 }
 
-// f(version, activation, state element) for the types that a ring and a state are kept in.
+// Calls f(version, activation, state element) for the types that rings and states are stored in.
 template <class F>
 void with_ring_types(int version, DType activation, DType state, F&& f) {
   with_activation(activation, [&](auto sample) {

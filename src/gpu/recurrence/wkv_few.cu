@@ -1,7 +1,7 @@
-// Both recurrences token by token with deferred state writes (ops/ring.h) where the heads of a step's
-// sequences are so few that all blocks run at once, as when drafts of some sequences are checked: latency is
-// all. A block replays the ring before the kernel in front has finished, and goes through a sequence's rows
-// without a barrier between them.
+// Both recurrences token by token with deferred state writes (ops/ring.h), where a step has so few heads that
+// all blocks are resident at once (as when drafts of a few sequences are checked), so latency is all that
+// counts. A block replays the ring before the previous kernel has finished (PDL), and processes a sequence's
+// rows without barriers between them.
 #include <algorithm>
 
 #include "base/check.h"
@@ -12,21 +12,20 @@ namespace fulmar::gpu {
 
 namespace {
 
-// How a block is made; many heads are another kernel's.
-struct FewHeads {  // two of a multiprocessor at most: eight lanes for each row of a state
-  // of 128 threads, each of which brings a row's vectors; blocks that a multiprocessor is to hold; rows whose
-  // vectors are on their way at once
+// Launch shapes; with many heads another kernel is used.
+struct FewHeads {  // at most two blocks per SM: eight lanes for each row of a state
+  // groups of 128 threads, each loading a row's vectors; blocks per SM; rows whose vectors are in flight at
+  // once
   static constexpr int kGroups = 4, kBlocks = 2, kFetched = 8;
 };
-struct SomeHeads {  // all at once nevertheless: four rows for eight lanes, registers for what is on its way
+struct SomeHeads {  // still one wave: four rows for eight lanes, which leaves registers for loads in flight
   static constexpr int kGroups = 1, kBlocks = 4, kFetched = 4;
 };
-// Rows of a sequence whose vectors lie in shared memory at once, so that threads go through them without
-// meeting; `together` of them at most in a step.
+// Rows of a sequence whose vectors are in shared memory at once, so that threads process them without
+// barriers; at most `together` per iteration.
 constexpr int kTogether = 8;
 
-// Rows of a sequence on their way: Shape::kFetched from row t on at once, a part with each of a block's
-// groups.
+// Rows of a sequence in flight: Shape::kFetched from row t on, divided among the block's groups.
 template <int kVersion, class T, class S, class Shape>
 struct RowsFetched {
   static constexpr int kGroups = Shape::kGroups, kEach = (Shape::kFetched + kGroups - 1) / kGroups;
@@ -61,15 +60,15 @@ struct RowsFetched {
   __device__ __forceinline__ std::byte* row_of(int t) const {
     return rings.row(ring, step.first + step.held + t - begin);
   }
-  // Puts them into the ring, where they may take the place of rows that are replayed: only once nobody reads
-  // those any more.
+  // Appends them to the ring. They may overwrite rows that are being replayed, so only once nobody reads
+  // those.
   __device__ __forceinline__ void keep(int t) {
     if (step.keeps == 0) return;
     each(t, [&](const TokenPart& part, int i) { keep_token<kVersion, T, kGroups>(part, row_of(t + i)); });
   }
 };
 
-// Rows of a warp among those that lie in shared memory: its first one, and others each kWarps further.
+// Rows in shared memory that a warp processes: its first one, then every kWarps-th.
 template <class Shape>
 struct OutputRows {
   static constexpr int kWarps = Shape::kGroups * kWkvThreads / kWarp,
@@ -102,7 +101,7 @@ __global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
   const RingStep step = ring_step_of(batch, sequence);
   pdl_launch_next();
   if (end - begin > longest) {
-    pdl_wait();  // or the next kernel could start before the one before this has finished
+    pdl_wait();  // or the next kernel could start before the previous one has finished
     return;
   }
   const int lane = threadIdx.x % kLanesPerRow, first_row = threadIdx.x / kLanesPerRow * kRows;
@@ -142,7 +141,7 @@ __global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
       update_state<kVersion>(state, tokens[i], removed);
       if (step.keeps == 0) continue;
       keep_removed<kVersion, T>(removed, coming.row_of(t + i));
-      // Half states: as if they were written behind every M-th row.
+      // f16 states are rounded as if they were written after every M-th row.
       if ((step.held + (t + i - begin) + 1) % rings.every == 0) round_state<S>(state);
     }
     __syncthreads();

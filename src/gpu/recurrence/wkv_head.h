@@ -1,5 +1,5 @@
 // One token of either recurrence on one head of 64 channels, by threads that hold the state in registers,
-// eight for each of its rows; shared by the kernels that differ in where states and tokens come from. Most of
+// eight for each of its rows; shared by kernels that differ in where states and tokens come from. Most of
 // them have blocks of 128 threads with four rows each.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace fulmar::gpu {
 constexpr int kWkvThreads = 128;
 constexpr int kRowGroups = kWkvThreads / kLanesPerRow;
 constexpr int kRowsPerThread = kHeadSize / kRowGroups;
-constexpr int kOutputWarp = 2;  // writes what a token gives; the two in front of it compute the decays
+constexpr int kOutputWarp = 2;  // writes the outputs; the two warps before it compute the decays
 
 struct WkvInputs {
   const void *r, *k, *v, *u, *kk, *alpha, *g;  // [rows, C]; kk and alpha for RWKV-7 only
@@ -22,29 +22,30 @@ struct WkvInputs {
   const float* bonus;  // [C], RWKV-6 only
 };
 
-// wkv_single.cu: every sequence has one row, states are half, heads have 64 channels; version 6 or 7.
+// wkv_single.cu: for steps of one row per sequence, f16 states, heads of 64 channels; version 6 or 7.
 void wkv_single(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&,
                 const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int multiprocessors);
 
-// wkv_deferred.cu: batch.ring says which rows are replayed, kept and written; heads have 64 channels.
+// wkv_deferred.cu: with deferred writes as batch.ring says (replay, append, write); heads of 64 channels.
 void wkv_deferred(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&,
                   const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int64_t longest);
-// wkv_few.cu: the same for so many heads of all sequences.
+// wkv_few.cu: the same, where `heads` (of all sequences) are few.
 bool suits_wkv_few(int64_t heads, int multiprocessors);
 void wkv_few(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&, const LeaveWeights&,
              bool leaves, StateField wkv, Tensor y, int64_t longest, int multiprocessors);
 
-// Vectors over the key channels lie in shared memory by halves: first four channels of every lane, then the
-// four others, so that lanes meet in no bank.
+// Vectors over key channels are split in shared memory: first four channels of every lane, then the other
+// four, which avoids bank conflicts.
 constexpr int place_of(int lane, int half) { return 4 * lane + 32 * half; }
 
-// Where channel c is there. A lane's halves are neighbours in a row of half states, since it takes 16 bytes.
+// Returns where channel c is. With f16 states a lane's two halves are adjacent in a row of the state, which
+// it loads as 16 bytes.
 template <class S>
 __device__ constexpr int place_of_channel(int c) {
   return sizeof(S) == 4 ? c : place_of(c / 8, c / 4 % 2) + c % 4;
 }
 
-// A thread's part of one state row as it lies in memory.
+// A thread's part of one state row, as stored.
 template <class S>
 struct StateRow {
   uint4 v[kKeys * sizeof(S) / sizeof(uint4)];
@@ -75,8 +76,8 @@ __device__ inline void store_state_row(Half* row, int lane, const float (&s)[kKe
   __stcs(reinterpret_cast<uint4*>(row + 8 * lane), pack_state_row(s));
 }
 
-// Sums of four rows over the eight lanes that share them: lane l gets that of row l / 2. Lanes give away half
-// of their rows in each of two steps, which takes a third of the exchanges of four separate sums.
+// Sums four rows over the eight lanes that share them; lane l gets the sum of row l / 2. In each of two steps
+// a lane hands half of its rows to its partner, so this takes a third of the shuffles of four separate sums.
 static_assert(kRowsPerThread == 4 && kLanesPerRow == 8);
 __device__ __forceinline__ float row_sums(const float (&x)[kRowsPerThread], int lane) {
   const bool upper = (lane & 4) != 0, odd = (lane & 2) != 0;
@@ -85,7 +86,7 @@ __device__ __forceinline__ float row_sums(const float (&x)[kRowsPerThread], int 
   const float sum = (odd ? b : a) + __shfl_xor_sync(kFullWarp, odd ? a : b, 2);
   return sum + __shfl_xor_sync(kFullWarp, sum, 1);
 }
-// The same of one row, in the same order: every lane gets it.
+// The same for one row, in the same order; every lane gets the sum.
 __device__ __forceinline__ float row_sums(const float (&x)[1], int) {
   float sum = x[0];
 #pragma unroll
@@ -93,22 +94,22 @@ __device__ __forceinline__ float row_sums(const float (&x)[1], int) {
   return sum;
 }
 
-// Numbers of a thread's state rows, one each.
+// Load one number for each of a thread's state rows.
 __device__ __forceinline__ Float4 load_rows(const float* p, const float (&)[4][kKeys]) { return load4(p); }
 __device__ __forceinline__ Float4 load_rows(const float* p, const float (&)[1][kKeys]) { return {{*p}}; }
 
-// The vectors of one token that all threads need, in f32. For RWKV-7: first = -kk, second = kk * alpha; for
-// RWKV-6 first = bonus * k.
+// The vectors of one token that all threads need, in f32. RWKV-7: first = -kk, second = kk * alpha; RWKV-6:
+// first = bonus * k.
 struct alignas(16) SpreadToken {
   float r[kHeadSize], w[kHeadSize], k[kHeadSize], v[kHeadSize], first[kHeadSize], second[kHeadSize],
       y[kHeadSize];
 };
 
-// One thread's numbers of a token, which 128 threads bring: r, u, k of one channel, or v, kk, alpha.
+// One thread's numbers of a token that 128 threads load: r, u, k of one channel, or v, kk, alpha.
 struct TokenPart {
   float x[3];
 };
-template <int kGroups>  // of 128 threads in a block
+template <int kGroups>  // groups of 128 threads in a block
 __device__ __forceinline__ unsigned thread_of_group() {
   return kGroups == 1 ? threadIdx.x : threadIdx.x % kWkvThreads;
 }
@@ -120,7 +121,7 @@ __device__ TokenPart fetch_token(const WkvInputs& in, int64_t at) {
   if (kVersion == 7) return {{number(in.v), number(in.kk), number(in.alpha)}};
   return {{number(in.v), 0.0f, 0.0f}};
 }
-// w, from what project7 and project6 leave of it.
+// Returns w from the u of project7 or project6.
 template <int kVersion>
 __device__ __forceinline__ float decay(float u) {
   return kVersion == 7 ? __expf(log_decay7(u)) : __expf(-__expf(u));
@@ -143,16 +144,16 @@ __device__ void spread_token(const TokenPart& part, const float* bonus, int64_t 
   }
 }
 
-// What a token makes of one number of the state, in the one order that gives the same bits when the token is
-// replayed (wkv_deferred.h).
+// Updates one number of the state by a token. Every kernel uses this order of operations, so that a replay
+// gives the same bits (wkv_deferred.h).
 template <int kVersion>
 __device__ __forceinline__ float moved(float cell, float w, float v, float k, float removed, float second) {
   const float kept = __fmaf_rn(cell, w, __fmul_rn(v, k));
   return kVersion == 7 ? __fmaf_rn(removed, second, kept) : kept;
 }
 
-// The vectors are read from shared memory where they are used: registers are for the state, and few of them
-// let more blocks have their states on the way. removed: S·(-kk) of the thread's rows, RWKV-7 only.
+// Advances the state by one token. Vectors are read from shared memory where they are used: with fewer
+// registers more blocks have states in flight. `removed`: S·(-kk) of the thread's rows, RWKV-7 only.
 template <int kVersion, int kRows>
 __device__ void update_state(float (&state)[kRows][kKeys], SpreadToken& shared, float (&removed)[kRows]) {
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
@@ -205,9 +206,9 @@ __device__ void update_state(float (&state)[kRows][kKeys], SpreadToken& shared) 
 }
 
 __device__ __forceinline__ bool writes_output() { return threadIdx.x / kWarp == kOutputWarp; }
-// The first of the two channels that a thread of that warp writes.
+// Returns the first of the two channels that a thread of kOutputWarp writes.
 __device__ __forceinline__ int output_channel() { return 2 * (threadIdx.x % kWarp); }
-// What a token gives, by one warp; y: of the head.
+// Writes a token's output, by one warp; y: of the head.
 template <int kVersion, class T, class S>
 __device__ void write_head(const LeaveWeights& leave, bool leaves, const Float2& gate, int64_t channel,
                            const SpreadToken& shared, T* y) {

@@ -1,7 +1,7 @@
-// The recurrence of a step in which every sequence has one row, for half states: these are small, so blocks
-// go from state to state and have the next ones on their way through shared memory (bulk copies counted by
-// mbarriers, or cp.async) while they work on one, tokens included. Either comes late when all blocks keep the
-// memory busy. With deferred writes (ops/ring.h) the rows to be replayed come with their state.
+// The recurrence of a step of one row per sequence, for f16 states. States are small, so persistent blocks
+// prefetch the next states and tokens into shared memory (bulk copies with mbarriers, or cp.async) while they
+// process one: under full load memory latency is high. With deferred writes (ops/ring.h) the pending rows are
+// prefetched with their state.
 #include <algorithm>
 
 #include "gpu/device/ptx.h"
@@ -11,11 +11,11 @@ namespace fulmar::gpu {
 
 namespace {
 
-// Blocks of one multiprocessor, and states that each has on its way.
+// Blocks per SM, and states that each has in flight.
 constexpr int kBlocksEach = 4, kStatesAhead = 4;
-// The thread that sends bulk copies: of the warp with least to do besides.
+// The thread that issues bulk copies: in the warp with the least other work.
 constexpr int kSender = kWkvThreads - kWarp;
-constexpr int kSinglesVector = 8;  // elements of 16 bytes
+constexpr int kSinglesVector = 8;  // elements per 16 bytes
 constexpr int kTokenPieces = kHeadSize / kSinglesVector;
 constexpr uint32_t kStateBytes = kHeadSize * kHeadSize * sizeof(Half);
 
@@ -24,9 +24,9 @@ static_assert(kTokenVectors * kTokenPieces <= kWkvThreads);
 
 template <class T>
 struct TokenSource {
-  const T* of[kTokenVectors];  // [rows, C]; null: this version has none
+  const T* of[kTokenVectors];  // [rows, C]; null: not in this version
   int64_t stride;
-  uint32_t bytes;  // of a token's vectors on one head
+  uint32_t bytes;  // of a token's vectors for one head
 };
 
 template <class T>
@@ -35,22 +35,22 @@ struct StateStage {
   alignas(16) T token[kTokenVectors][kHeadSize];
 };
 
-// Behind it lie states on their way out or, with deferred writes, the rows that come with each state and as
-// they are replayed.
+// Shared memory after this struct holds states being stored or, with deferred writes, the pending rows of
+// each stage and the rows being replayed.
 template <class T>
 struct alignas(128) SinglesShared {
   StateStage<T> coming[kStatesAhead];
-  SpreadToken both[2];  // alternating: the output of one state is written while the next one begins
+  SpreadToken both[2];  // alternating: one token's output is written while the next one is read
   uint64_t full[kStatesAhead];
 };
 struct StatesGoing {
   alignas(128) Half of[2][kHeadSize][kHeadSize];
 };
 
-// A layer's rings, and where the rows of each stage lie in shared memory.
+// A layer's rings, and where each stage's pending rows are in shared memory.
 struct StagedRings {
   Rings rings;
-  uint32_t stage_bytes;  // of all rows of a ring
+  uint32_t stage_bytes;  // for all rows of a ring
   __device__ std::byte* stage(std::byte* staged, int place) const {
     return staged + static_cast<size_t>(place) * stage_bytes;
   }
@@ -59,14 +59,14 @@ struct StagedRings {
   }
 };
 
-// Whose state a block works on, and what is done with its ring.
+// The slot of the state that a block processes, and its ring action.
 struct SlotStep {
   int32_t slot;
   RingStep ring;
 };
 
-// States and tokens on their way in. With bulk copies one thread asks for all of a stage; without, every
-// thread for some pieces.
+// Loads of states and tokens. With bulk copies one thread issues all of a stage's; without, every thread
+// issues some.
 template <class T>
 __device__ __forceinline__ void fetch_state(SinglesShared<T>& shared, int place, const Half* from,
                                             uint32_t more_bytes) {
@@ -83,7 +83,7 @@ __device__ __forceinline__ void fetch_state(SinglesShared<T>& shared, int place,
     }
   }
 }
-// Rows held, oldest first; they go round the ring's end.
+// Loads the pending rows, oldest first; they may wrap around the ring's end.
 __device__ __forceinline__ void fetch_rows(std::byte* to, const Rings& rings, std::byte* head, RingStep step,
                                            uint64_t* barrier) {
   const auto stride = static_cast<uint32_t>(rings.row_stride);
@@ -133,7 +133,8 @@ __device__ __forceinline__ void wait_for_stage(SinglesShared<T>& shared, int pla
   }
 }
 
-// What a thread has of a state: kRowsPerThread rows from group * kRowsPerThread on, eight neighbours of each.
+// A thread's part of a state: kRowsPerThread rows from group * kRowsPerThread on, eight adjacent columns of
+// each.
 struct Part {
   int group, lane;
   __device__ __forceinline__ int row(int p) const { return group * kRowsPerThread + p; }
@@ -160,7 +161,7 @@ __device__ __forceinline__ TokenPart part_of(const T (&token)[kTokenVectors][kHe
   return {{number(kV), 0.0f, 0.0f}};
 }
 
-// The sequences that a block goes through, on its head.
+// The sequences whose state of one head a block processes.
 template <class T, bool kDeferred>
 struct SinglesWalk {
   const Batch& batch;
@@ -168,10 +169,10 @@ struct SinglesWalk {
   const StagedRings& ring;
   const Slots<Half>& slots;
   SinglesShared<T>& shared;
-  std::byte* staged;  // kDeferred
+  std::byte* staged;  // if kDeferred
   int64_t head, channel;
 
-  // Looked up well before it is wanted. Past the last sequence: nothing's.
+  // Looked up well before it is needed. Past the last sequence: an empty step.
   __device__ __forceinline__ SlotStep slot_step(int64_t sequence) const {
     SlotStep current{};
     if (sequence >= batch.sequences) return current;
@@ -194,9 +195,9 @@ struct SinglesWalk {
   }
   __device__ __forceinline__ void bring_token(int64_t sequence, int place) const {
     if (sequence < batch.sequences) stage_token(shared, place, source, sequence * source.stride + channel);
-    if constexpr (!kBulkCopies) __pipeline_commit();  // also when there is nothing: waiting counts commits
+    if constexpr (!kBulkCopies) __pipeline_commit();  // also empty ones: the wait counts commits
   }
-  // Replays the ring's rows, updates the state by the token and stores either.
+  // Replays pending rows, updates the state by the token, and stores the state or appends to the ring.
   template <int kVersion>
   __device__ __forceinline__ void update_deferred(float (&state)[kRowsPerThread][kKeys],
                                                   const TokenPart& part, SpreadToken& token,
@@ -225,7 +226,7 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
   extern __shared__ __align__(128) unsigned char bytes[];
   auto& shared = *reinterpret_cast<SinglesShared<T>*>(bytes);
   auto* const staged = reinterpret_cast<std::byte*>(bytes + sizeof(SinglesShared<T>));  // kDeferred
-  [[maybe_unused]] auto& going = *reinterpret_cast<StatesGoing*>(staged);               // if not
+  [[maybe_unused]] auto& going = *reinterpret_cast<StatesGoing*>(staged);               // if not kDeferred
   const Part part{static_cast<int>(threadIdx.x) / kLanesPerRow, static_cast<int>(threadIdx.x) % kLanesPerRow};
   const int64_t head = blockIdx.x % n_head, channel = head * kHeadSize, step = gridDim.x / n_head;
   const SinglesWalk<T, kDeferred> walk{batch, source, ring, slots, shared, staged, head, channel};
@@ -288,9 +289,9 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
   if (!kDeferred && kBulkCopies && threadIdx.x == kSender) bulk_wait_written();
 }
 
-// Blocks with so much shared memory that one multiprocessor holds, kBlocksEach at most.
+// Returns how many blocks with this much shared memory an SM holds, kBlocksEach at most.
 int64_t blocks_at_once(size_t bytes) {
-  constexpr size_t kOfEachBlock = 1024;  // that the device keeps to itself
+  constexpr size_t kOfEachBlock = 1024;  // reserved by the device
   int device = 0, shared = 0;
   FULMAR_GPU(cudaGetDevice(&device));
   FULMAR_GPU(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
@@ -315,7 +316,7 @@ void wkv_single_of(const Queue& queue, const Batch& batch, int64_t n_head, const
     source.of[i] = static_cast<const T*>(all[i]);
     if (all[i] != nullptr) source.bytes += kHeadSize * sizeof(T);
   }
-  // Whole multiples of the heads, so that a block stays with one head.
+  // A multiple of the number of heads, so that a block keeps its head.
   const int64_t each = kDeferred ? blocks_at_once(bytes) : kBlocksEach;
   const int64_t together = std::max<int64_t>(1, multiprocessors * each / n_head);
   const int64_t blocks = n_head * std::min<int64_t>(batch.sequences, together);

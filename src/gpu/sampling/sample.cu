@@ -1,7 +1,8 @@
-// Draws tokens on the device by the rules of ops/sampling.h. A row is surveyed in slices first, a block each:
-// adjusted, its likeliest id found, its mass summed up. Then a block per row draws: from the slice that the
-// mass leads to, or where top_p or top_k cuts, from the likeliest ids, found digit by digit. Where the survey
-// and one slice suffice for all rows, blocks are small, so that those of hundreds of rows run at once.
+// Draws tokens on the device by the rules of ops/sampling.h. A survey first divides each row into slices, a
+// block each: it adjusts the logits, finds the best id and sums up the weights. Then one block per row draws:
+// from the slice in which the drawn mass falls or, with top_p or top_k, from the likeliest ids, found by
+// radix selection. Where the survey and one slice suffice for all rows, blocks are small, so that those of
+// hundreds of rows are resident at once.
 #include "gpu/sampling/sample_select.h"
 #include "gpu/sampling/sample_slice.h"
 #include "ops/philox.h"
@@ -28,8 +29,8 @@ __device__ double draw_unit(const SampleJob& job) {
   return (static_cast<double>(bits) + 0.5) * 0x1p-52;
 }
 
-// Along x of the grid the slices of the part, along y the jobs. Sums are of weights relative to the slice's
-// best, where the draw goes by weights.
+// grid.x: slices of the part; grid.y: jobs. Sums are of weights relative to the slice's best; not computed
+// where the draw needs no weights.
 __global__ void __launch_bounds__(kSurveyThreads)
     survey_kernel(const SampleJob* jobs, SampleLists lists, const __grid_constant__ VocabularyPart part,
                   int vocab) {
@@ -69,8 +70,8 @@ __global__ void __launch_bounds__(kSurveyThreads)
   slice.best = best.value, slice.best_id = best.id, slice.sum = sum;
 }
 
-// Drops weights below min_p and raises the others, into `kept`; shared.slice_sum becomes that of what is
-// kept.
+// Drops weights below min_p and raises the others to the job's power, into `kept`; shared.slice_sum becomes
+// the sums of what is kept.
 __device__ void keep_likely(const Weights& weights, float* kept, int vocab, const SampleJob& job,
                             DrawShared& shared) {
   static_assert(kDrawWarps == kSampleSlices);
@@ -89,8 +90,8 @@ __device__ void keep_likely(const Weights& weights, float* kept, int vocab, cons
   __syncthreads();
 }
 
-// What top_k ids weigh or more, seen from the survey: so many of its groups have a best id that does. 0 where
-// there are fewer groups.
+// Returns a lower bound, from the survey, on the weight of the top_k-th id: top_k groups have a best id of at
+// least that. 0 where there are fewer groups.
 __device__ float least_by_count(const SampleJob& job, const Weights& weights, DrawShared& shared) {
   constexpr int kDrawGroups = kSampleSlices * kSampleGroups, kGroupThreads = kDrawThreads / kDrawGroups;
   if (job.top_k <= 0 || job.top_k > kDrawGroups) return 0.0f;
@@ -112,14 +113,14 @@ __device__ float least_by_count(const SampleJob& job, const Weights& weights, Dr
   return shared.least;
 }
 
-// What a limit keeps of a row.
+// What top_k and top_p keep of a row.
 struct Cut {
   bool binds;
   Place place;   // of the ids at the limit
-  double share;  // that each of them keeps of what it weighs
+  double share;  // fraction of its weight that each of them keeps
 };
 
-// Step 3. Narrows `from` down to what the limits can keep, listed where it is not too much.
+// Step 3. Narrows `from` to the ids that the limits can keep, listed where they are few enough.
 __device__ Cut cut(const SampleJob& job, double total, Candidates& from, SelectMemory& shared) {
   const bool counted = job.top_k > 0 && job.top_k < from.vocab;
   const double wanted = job.top_p < 1.0f ? job.top_p * total * kMassUnits : kNoMassLimit;
@@ -141,7 +142,7 @@ __device__ Cut cut(const SampleJob& job, double total, Candidates& from, SelectM
   return {true, place, fmin(fmax(fmin(by_mass, by_count), 0.0), 1.0)};
 }
 
-// Step 4 over what the limits have kept, the likeliest first.
+// Step 4: draws from what the limits have kept, in order of likelihood.
 __device__ int draw_cut(const SampleJob& job, Candidates from, const Cut& cut, SelectMemory& shared) {
   const Measure measure{job.power};
   Candidates above = from;
@@ -170,10 +171,10 @@ __device__ int draw_cut(const SampleJob& job, Candidates from, const Cut& cut, S
   return id_of(key_in(above, place, shared));
 }
 
-// Steps 3 and 4 where top_k or top_p cuts.
+// Steps 3 and 4 with top_k or top_p.
 __device__ __noinline__ int draw_limited(const SampleJob& job, Weights weights, int vocab, double total,
                                          uint64_t* list, DrawShared& shared) {
-  // Ids lighter than this weigh less than what top_p leaves out, all together.
+  // All ids lighter than this together weigh less than what top_p leaves out.
   const double by_mass = job.top_p < 1.0f ? (1.0 - job.top_p) * total / vocab * 0.999 : 0.0;
   const float least = fmaxf(static_cast<float>(by_mass), least_by_count(job, weights, shared));
   Candidates from{weights, vocab, fmaxf(least, job.min_p), list};
@@ -181,7 +182,7 @@ __device__ __noinline__ int draw_limited(const SampleJob& job, Weights weights, 
   return draw_cut(job, from, kept, shared.select);
 }
 
-// The largest of z / T plus noise of its own for every id; z may be where the values are.
+// Returns the id with the largest z / T plus noise, drawn per id; `z` may alias the values.
 __device__ int draw_noisy(const SampleJob& job, const Values& values, float* z, int vocab,
                           DrawShared& shared) {
   for (int first = 4 * threadIdx.x; first < vocab; first += 4 * kDrawThreads) {
@@ -201,7 +202,7 @@ __device__ int draw_noisy(const SampleJob& job, const Values& values, float* z, 
   return find_best({&shared.work, 1, false}, 0, vocab, {INFINITY, -1}, shared.warp_best).id;
 }
 
-// The likeliest ids and, until their sum is known, their scaled logits, into shared.list.
+// Lists the likeliest ids in shared.list, with unscaled logits until their sum is known.
 __device__ void list_likeliest(const SampleJob& job, const Values& z, int vocab, DrawShared& shared) {
   Best best{INFINITY, -1};
   int listed = 0;
@@ -213,7 +214,7 @@ __device__ void list_likeliest(const SampleJob& job, const Values& z, int vocab,
   if (threadIdx.x == 0) shared.list.count = listed;
 }
 
-// One thread's last words.
+// Writes a row's result. One thread calls.
 __device__ void answer(const SampleJob& job, const SampleLists& lists, int token, float logprob,
                        SampleResult& result) {
   bool stops = false;
@@ -221,9 +222,9 @@ __device__ void answer(const SampleJob& job, const SampleLists& lists, int token
   result = {token, logprob, stops ? 1 : 0};
 }
 
-// The logarithm of what the chosen id weighs of all.
+// Returns the log-probability of the chosen id.
 __device__ float logprob_of(const SampleJob& job, const Weights& weights, int chosen, double total) {
-  // Where weights were kept their values are gone, and powers come back from there here.
+  // Where weights were kept, they have overwritten the values; undo their power.
   const double scaled =
       weights.kept != nullptr
           ? log(static_cast<double>(weights[chosen])) / (job.power != 0 ? job.power : 1.0)
@@ -261,7 +262,7 @@ __global__ void __launch_bounds__(kDrawThreads)
       if (threadIdx.x == 0) answer(job, lists, token, 0.0f, result);
       return;
     }
-    // The noise has used the working memory up.
+    // draw_noisy has overwritten the working memory.
     __syncthreads();
     adjust(job, lists, {shared.logits, parts.count, true}, work, 0, vocab);
     values = {&shared.work, 1, false};
@@ -293,7 +294,7 @@ __global__ void __launch_bounds__(kDrawThreads)
   likely[blockIdx.x] = shared.list;
 }
 
-// The same for jobs that surveys and one slice suffice for.
+// The same for jobs for which surveys and one slice suffice.
 __global__ void __launch_bounds__(kSmallDrawThreads)
     draw_surveyed_kernel(const SampleJob* jobs, SampleLists lists,
                          const __grid_constant__ VocabularyParts parts, int vocab, SampleResult* results) {
@@ -346,7 +347,7 @@ void draw(const Queue& queue, int64_t count, const SampleJob* jobs, const Sample
           const VocabularyParts& parts, int64_t vocab, float* work, SampleResult* results,
           LikelyTokens* likely) {
   constexpr size_t kListBytes = kMostListed * sizeof(uint64_t), kMostShared = 48 * 1024;
-  static_assert(kListBytes + sizeof(DrawShared) <= kMostShared);  // without asking for more
+  static_assert(kListBytes + sizeof(DrawShared) <= kMostShared);  // fits without opting in to more
   launch(queue, draw_kernel, dim3(static_cast<unsigned>(count)), dim3(kDrawThreads), kListBytes, jobs, lists,
          parts, static_cast<int>(vocab), work, results, likely);
 }

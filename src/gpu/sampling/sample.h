@@ -1,4 +1,4 @@
-// Sampling on the device: what one token's draw needs, as plain data, and the kernel's launch.
+// Sampling on the device: a draw's parameters as plain data, and the kernels' launches.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,22 @@ struct SampleJob {
   int64_t logits_row = 0;
   uint64_t seed = 0, position = 0;
   int32_t changes = 0, biases = 0,
-          penalties = 0;              // first change; how many biases and, behind them, penalties
-  int32_t bans = 0, banned = 0;       // first ban and their number
-  int32_t stops = 0, stop_count = 0;  // first id that ends the sequence and their number
+          // index of the first change; numbers of biases and of the penalties after them
+      penalties = 0;
+  int32_t bans = 0, banned = 0;       // index of the first ban, and their number
+  int32_t stops = 0, stop_count = 0;  // index of the first id that ends the sequence, and their number
   int32_t top_k = 0;                  // <= 0: no limit
   float inverse_temperature = 1, top_p = 1, min_p = 0;
-  double power = 0;  // with temperature_last, what kept weights are raised to; 0: nothing
+  double power = 0;  // with temperature_last, the power that kept weights are raised to; 0: none
   int32_t greedy = 0, logprob = 0, likeliest = 0;  // likeliest: length of the list wanted
-  int32_t noise = 0;                               // a NoiseKind, in place of a draw
-  int32_t given = -1;                              // an id, in place of a draw
+  int32_t noise = 0;                               // a NoiseKind: draw by noise
+  int32_t given = -1;                              // an id that is taken without a draw
   float noise_scale = 0;
-  int32_t masks = 0, mask_words = 0;  // first word of the ids allowed and their number; 0 words: all
+  // first word of the mask of allowed ids and their number; 0 words: all ids
+  int32_t masks = 0, mask_words = 0;
 };
 
-constexpr int kMostLikeliest = 20;  // of a list; longer ones are the host's
+constexpr int kMostLikeliest = 20;  // longest list; longer ones are made on the host
 
 struct SampleResult {
   int32_t token = 0;
@@ -45,52 +47,53 @@ struct LikelyTokens {
   float logprob[kMostLikeliest] = {};
 };
 
-// What the jobs refer to by index, on the device.
+// Device arrays that jobs refer to by index.
 struct SampleLists {
   const SampleChange* changes;
   const int32_t* ids;
   const uint64_t* masks;
 };
 
-// What a part of a row's ids comes to.
+// The survey of one slice of a row's ids.
 constexpr int kSampleSlices = kSurveySlices, kSampleGroups = 8;
 struct SampleSlice {
   float best;
   int32_t best_id;
-  double sum;                       // of what each id weighs relative to the best
-  float group_best[kSampleGroups];  // of groups that the slice is divided into
+  double sum;                       // of weights relative to the best
+  float group_best[kSampleGroups];  // best values of equal groups of the slice
 };
 
-// The ids [begin, end) of a vocabulary, from the border of one slice of its survey to that of another:
-// whoever has computed their logits surveys them.
+// The ids [begin, end) of a vocabulary, whole slices of its survey: the rank that computes their logits
+// surveys them.
 struct VocabularyPart {
-  const float* logits = nullptr;  // [rows, end - begin], of all rows of the step; they stay as they are
+  const float* logits = nullptr;  // [rows, end - begin], of all rows of the step; read only
   int64_t stride = 0;
-  float* work = nullptr;  // [count, end - begin]: logits as the jobs adjust them
+  float* work = nullptr;  // [count, end - begin]: adjusted logits
   int64_t work_stride = 0;
-  SampleSlice* slices = nullptr;  // [count, kSampleSlices]: those of its ids are found here
+  SampleSlice* slices = nullptr;  // [count, kSampleSlices]: the survey writes those of its ids
   int begin = 0, end = 0;
 };
 constexpr int kMostParts = 8;
-struct VocabularyParts {  // all, in order
+struct VocabularyParts {  // all of a vocabulary, in order
   VocabularyPart part[kMostParts];
   int count = 0;
 };
 
-// Puts drawn ids where a step's tokens are -1 - i, and sends rows whose id ends them to the spare slot.
+// Replaces the tokens -1 - i of a step by drawn ids, and redirects rows whose id ends their sequence to the
+// spare slot.
 void feed_drawn(const Queue&, const SampleResult* drawn, int64_t rows, int32_t spare_slot, int32_t* token,
                 int32_t* slot);
 
-// Surveys the part for so many jobs.
+// Surveys a part for `count` jobs.
 void survey(const Queue&, int64_t count, const SampleJob* jobs, const SampleLists& lists,
             const VocabularyPart& part, int64_t vocab);
-// Draws for them from all parts, which were surveyed and lie where this device reaches them. work: f32
-// [count, V], which that of the first part may be. results and likely, which is written where a job wants a
-// list, may lie in host memory.
+// Draws for `count` jobs from all parts, which were surveyed and are readable from this device. work: f32
+// [count, V], may be the first part's. `results` and `likely` (written where a job wants a list) may be in
+// host memory.
 void draw(const Queue&, int64_t count, const SampleJob* jobs, const SampleLists& lists,
           const VocabularyParts& parts, int64_t vocab, float* work, SampleResult* results,
           LikelyTokens* likely);
-// The same, with the same tokens, where survey_suffices (ops/sampling_mode.h) for all of the jobs.
+// Draws the same tokens with smaller blocks, where survey_suffices (ops/sampling_mode.h) for all of the jobs.
 void draw_surveyed(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists,
                    const VocabularyParts& parts, int64_t vocab, SampleResult* results);
 

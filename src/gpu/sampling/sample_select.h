@@ -1,7 +1,6 @@
-// Radix selection: finds, with a row's ids in the order of likelihood, the one at which a count or a mass is
-// reached, digit by digit of a key that sorts like that order, a block with a thread for each value of a
-// digit. Nothing is sorted, and sums are of integers, so that it does not matter who adds first. Device code
-// of sample.cu alone.
+// Radix selection: finds the id, in order of likelihood, at which a count or a mass is reached, digit by
+// digit of a sort key, with one thread per value of a digit. Nothing is sorted, and sums are of integers, so
+// that the order of addition does not matter. Device code of sample.cu alone.
 #pragma once
 
 #include "gpu/sampling/sample_values.h"
@@ -11,11 +10,11 @@ namespace fulmar::gpu {
 constexpr int kDigitBits = 10, kBins = 1 << kDigitBits;
 constexpr int kIdBits = 30, kKeyBits = 2 * kIdBits;
 constexpr int kMostListed = 4096;
-constexpr double kMassUnits = 0x1p40;  // that the weight 1 has
+constexpr double kMassUnits = 0x1p40;  // that a weight of 1 counts as
 constexpr uint64_t kNoMassLimit = uint64_t{1} << 63;
 constexpr uint32_t kNoCountLimit = 0xffffffffu;
 
-// Weights lie in (0, 1]. Smaller keys are likelier: heavier ids first, then the lower ones.
+// Returns the sort key of a weight in (0, 1]. Likelier ids have smaller keys: heavier first, then lower ids.
 __device__ __forceinline__ uint64_t key_of(float weight, int id) {
   const uint32_t below = __float_as_uint(1.0f) - __float_as_uint(weight);
   return static_cast<uint64_t>(below) << kIdBits | static_cast<uint32_t>(id);
@@ -27,7 +26,7 @@ __device__ __forceinline__ int id_of(uint64_t key) {
   return static_cast<int>(key & ((uint64_t{1} << kIdBits) - 1));
 }
 
-// Weights after a power, 0: as they are, and their masses.
+// Converts weights, after a power (0: none), to integer masses.
 struct Measure {
   double power = 0;
 
@@ -39,7 +38,7 @@ struct Measure {
   }
 };
 
-// Ids and what they weigh together.
+// A number of ids and their mass.
 struct Tally {
   uint32_t count = 0;
   uint64_t mass = 0;
@@ -49,17 +48,17 @@ struct Tally {
   __device__ Tally operator-(const Tally& other) const { return {count - other.count, mass - other.mass}; }
 };
 
-// Keys that agree from bit `shift` up.
+// The keys that agree from bit `shift` up.
 struct Place {
   uint64_t prefix = 0;
   int shift = kKeyBits;
-  uint32_t count = 0;  // of them, once a digit is known
-  Tally before;        // of the likelier ones
+  uint32_t count = 0;  // of these keys, once a digit is known
+  Tally before;        // of the likelier ids
 
   __device__ bool holds(uint64_t key) const { return key >> shift == prefix; }
 };
 
-// A tally for each value of a digit. Masses lie in two words: memory shared by a block adds no longer ones.
+// A tally for each value of a digit. Masses are split into two words: shared memory has no wider atomic add.
 struct Bins {
   uint32_t count[kBins], low[kBins], high[kBins];
 
@@ -84,7 +83,8 @@ struct SelectMemory {
   uint32_t listed;
 };
 
-// What one thread adds to the bins: a run of the same digit, as flat distributions have, at once.
+// What one thread adds to the bins: ids in a row with equal digits, as flat distributions have, are added at
+// once.
 struct Run {
   Bins& bins;
   int bin = 0;
@@ -101,21 +101,22 @@ struct Run {
   }
 };
 
-// The ids to look through: those of a row that weigh at least `least`, or a list of them. The functions below
-// take it by value: what others might write would be read again for each id. They are calls because each
-// holds the same long loop, which the compiler would copy to every use.
+// The ids to select from: those of a row that weigh at least `least`, or a list of them. The functions below
+// take it by value, since fields in memory that others might write would be reloaded for each id, and are not
+// inlined, since each holds the same long loop.
 struct Candidates {
   Weights weights;
   int vocab;
-  float least, floor;  // no value below the floor weighs as much
+  float least, floor;  // values below the floor weigh less than `least`
   uint64_t* list;
   int listed = -1;       // -1: not listed
-  uint64_t end = ~0ull;  // only keys in front of it
+  uint64_t end = ~0ull;  // only smaller keys
 
   __device__ Candidates(const Weights& weights, int vocab, float least, uint64_t* list)
       : weights(weights), vocab(vocab), least(least), list(list) {
-    // All values from some depth on weigh the same little: no floor there. Elsewhere it is lower than need be
-    // by a hundredth of the exponent and two units in the last place, more than rounding makes.
+    // Below some depth all values have the same tiny weight, so there is no floor. Elsewhere it is a margin
+    // lower than necessary, by a hundredth of the exponent and two units in the last place, which covers
+    // rounding.
     const float below = (logf(least) - 0.01f) / weights.inverse_temperature;
     floor = least > kLeastWeight ? weights.top - fabsf(weights.top) * 2.4e-7f + below : kDropped;
   }
@@ -136,13 +137,13 @@ struct Candidates {
   }
 };
 
-// Lists the candidates, in any order; false where there are too many.
+// Lists the candidates, in any order; returns false where there are too many.
 __device__ __noinline__ bool list_candidates(Candidates from, SelectMemory& shared, int& listed) {
   __syncthreads();
   if (threadIdx.x == 0) shared.listed = 0;
   __syncthreads();
   from.each<4>([&](uint64_t key) {
-    // One addition for the threads that come here together.
+    // One atomic add for the threads that are active here together.
     const unsigned together = __activemask();
     const int lane = threadIdx.x % kWarp, first = __ffs(static_cast<int>(together)) - 1;
     uint32_t at = 0;
@@ -167,7 +168,7 @@ __device__ __forceinline__ Tally sum_of_lanes_through(Tally sum) {
   return sum;
 }
 
-// What the threads up to this one have, and all of them.
+// Returns the inclusive prefix sum over the threads' tallies; `total` becomes the sum of all.
 __device__ __forceinline__ Tally sum_through(const Tally& mine, Tally& total, SelectMemory& shared) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const Tally through = sum_of_lanes_through(mine);
@@ -190,8 +191,8 @@ __device__ __noinline__ Tally total_of(Candidates from, Measure measure, SelectM
   return total;
 }
 
-// Narrows `place` down to the keys that agree from bit `last` up, or to a single one, at which the tally from
-// the likeliest on reaches one of the limits, which are above zero. False where none is reached.
+// Narrows `place` to the keys that agree from bit `last` up, or to a single one, at which the tally in order
+// of likelihood reaches one of the limits (above zero). Returns false where none is reached.
 __device__ __noinline__ bool select(Candidates from, Tally limit, int last, Measure measure,
                                     SelectMemory& shared, Place& place) {
   const auto bin = static_cast<int>(threadIdx.x);
@@ -220,7 +221,7 @@ __device__ __noinline__ bool select(Candidates from, Tally limit, int last, Meas
   return true;
 }
 
-// The key that `place` has been narrowed down to; where it holds several, their common bits.
+// Returns the key that `place` was narrowed to; where it holds several, their common bits.
 __device__ __noinline__ uint64_t key_in(Candidates from, Place place, SelectMemory& shared) {
   if (place.count != 1 || place.shift == 0) return place.prefix << place.shift;
   __syncthreads();

@@ -1,5 +1,5 @@
-// Draws from a row's survey and one slice of it: where the row lies, its best id and its mass by slices, and
-// the id at some part of that mass. Device code of sample.cu alone.
+// Draws from a row's survey and one slice of it: where the row's values are, its best id, the mass of each
+// slice, and the id at a given mass. Device code of sample.cu alone.
 #pragma once
 
 #include "gpu/device/ptx.h"
@@ -8,21 +8,21 @@
 
 namespace fulmar::gpu {
 
-// Warps that go through one slice, in runs of four ids for a lane: as many whatever the block, so that a
-// row's token does not depend on it.
+// Warps that scan one slice, in runs of four ids per lane: the same at any block size, so that a row's token
+// does not depend on it.
 constexpr int kSliceWarps = 4, kRun = 4 * kWarp, kSmallDrawThreads = kSliceWarps * kWarp;
 
-// What draws from surveys and one slice want.
+// Shared memory of a draw from surveys and one slice.
 struct SurveyedShared {
   SampleSlice slice[kSampleSlices];
   Piece values[kMostParts], logits[kMostParts], work;
   double slice_sum[kSampleSlices];
   double warp_sum[kSliceWarps];
   int chosen;
-  int reached, alive;  // ids: the first where a mass is reached, the last that has any
+  int reached, alive;  // ids: the first at which the mass is reached; the last with any weight
 };
 
-// Ids of a slice; a multiple of four, so that slices begin where four values can be read at once.
+// Returns the number of ids of a slice: a multiple of four, so that slices are aligned to four values.
 __device__ inline int slice_length(int vocab) { return static_cast<int>(survey_slice_length(vocab)); }
 
 __device__ inline double warp_total(double sum) {
@@ -31,8 +31,8 @@ __device__ inline double warp_total(double sum) {
   return sum;
 }
 
-// Brings what the job needs of the parts into shared memory: the surveys and where values lie. A vocabulary
-// may have fewer slices than there can be.
+// Copies what the job needs of the parts to shared memory: surveys, and addresses of values. A vocabulary may
+// have fewer slices than kSampleSlices.
 __device__ inline void list_parts(const SampleJob& job, const VocabularyParts& parts, float* work, int vocab,
                                   SurveyedShared& shared) {
   const int thread = static_cast<int>(threadIdx.x), first = thread * slice_length(vocab);
@@ -56,7 +56,7 @@ __device__ inline void list_parts(const SampleJob& job, const VocabularyParts& p
   __syncthreads();
 }
 
-// The row's best; shared.slice_sum becomes what each slice weighs relative to it.
+// Returns the row's best id; shared.slice_sum becomes the sums of each slice relative to it.
 __device__ inline Best combine(const SampleJob& job, SurveyedShared& shared) {
   Best best;
   for (int s = 0; s < kSampleSlices; s++) best.take({shared.slice[s].best, shared.slice[s].best_id});
@@ -75,11 +75,11 @@ __device__ inline double slices_total(const SurveyedShared& shared) {
   return total;
 }
 
-// What the ids of one slice weigh, whose values lie in one piece, or which are kept.
+// Weights of one slice's ids whose values are in one piece, or of kept ones.
 struct SliceWeights {
   const Weights& weights;
   const float* stored;  // [id]
-  bool by_fours;        // from the slice's first id on
+  bool by_fours;        // aligned to four from the slice's first id on
 
   __device__ SliceWeights(const Weights& weights, int begin) : weights(weights), stored(weights.kept) {
     const Piece* piece = weights.values.pieces;
@@ -90,7 +90,7 @@ struct SliceWeights {
   __device__ float of(float value) const {
     return weights.kept != nullptr ? value : weights.of(weights.values.tidy(value));
   }
-  // Of the ids from `first` on; those from `end` on weigh nothing.
+  // Returns the weights of the ids first .. first + 3; those from `end` on weigh nothing.
   __device__ float4 four(int first, int end) const {
     if (by_fours && first + 4 <= end) {
       const float4 x = *reinterpret_cast<const float4*>(stored + first);
@@ -116,8 +116,8 @@ __device__ inline double sum_of_lanes_before(double mine) {
   return through - mine;
 }
 
-// Of four ids, the first where `remaining` of the mass is reached, or INT_MAX; `alive` becomes the last of
-// them that weighs anything.
+// Returns the first of four ids at which `remaining` of the mass is reached, or INT_MAX; `alive` becomes the
+// last of them with any weight.
 __device__ inline int reached_among(const float4& four, int first, double remaining, int& alive) {
   const float weight[4] = {four.x, four.y, four.z, four.w};
   int reached = INT_MAX;
@@ -131,7 +131,7 @@ __device__ inline int reached_among(const float4& four, int first, double remain
   return reached;
 }
 
-// The id of [begin, end), a slice, at `remaining` of the mass there, ids in order; a range for each warp.
+// Finds the id at mass `remaining` of the slice [begin, end), in order of ids; each warp scans a range.
 __device__ inline void draw_within(const Weights& weights, int begin, int end, double remaining,
                                    SurveyedShared& shared) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
@@ -156,11 +156,11 @@ __device__ inline void draw_within(const Weights& weights, int begin, int end, d
   if (reached < INT_MAX) atomicMin(&shared.reached, reached);
   if (alive > begin) atomicMax(&shared.alive, alive);
   __syncthreads();
-  // Where rounding leaves a little over it is the last one that weighs anything.
+  // Rounding may leave a little over: then the last id with any weight.
   if (threadIdx.x == 0) shared.chosen = shared.reached < INT_MAX ? shared.reached : shared.alive;
 }
 
-// The id at `remaining` of the whole mass, ids in order.
+// Finds the id at mass `remaining` of the whole row, in order of ids.
 __device__ inline void draw_uncut(const Weights& weights, int vocab, double remaining,
                                   SurveyedShared& shared) {
   int slice = 0;

@@ -1,5 +1,5 @@
-// What a draw goes by: a row's logits, adjusted where its job wants that, what each id weighs, and the first
-// of some ids in the order of likelihood. Device code of sample.cu alone.
+// What a draw reads: a row's logits, adjusted where its job wants that; the weight of each id; and the best
+// of some ids. Device code of sample.cu alone.
 #pragma once
 
 #include <cfloat>
@@ -14,14 +14,14 @@ constexpr float kDropped = -INFINITY;
 
 __device__ __forceinline__ float clamp_finite(float x) { return fminf(fmaxf(x, -FLT_MAX), FLT_MAX); }
 
-// Where the values of the ids [begin, end) lie; z[id] is that of an id.
+// Values of the ids [begin, end): z[id], not z[id - begin].
 struct Piece {
   const float* z;
   int begin, end;
 };
 
-// The logits that a draw goes by: a copy that was adjusted, or where nothing is to adjust the model's own. In
-// pieces, in the order of ids without gaps, which are listed in shared memory.
+// The logits that a draw reads: an adjusted copy or, where there is nothing to adjust, the model's own. A
+// list in shared memory of pieces, in order of ids and without gaps.
 struct Values {
   const Piece* pieces;
   int count;
@@ -39,8 +39,8 @@ struct Values {
   __device__ float operator[](int i) const { return tidy(stored(i)); }
 };
 
-// use(id, value) for the ids of [from, to) that fall to one of so many lanes: where memory allows it four
-// at a time, kAhead times four asked for before the first is used, and none of four below the floor.
+// Calls use(id, value) for this lane's ids of [from, to): where aligned four at a time, with kAhead loads of
+// four in flight, and skipping a four whose values are all below the floor.
 template <int kAhead = 2, class Use>
 __device__ __forceinline__ void each_value(const Values& values, int from, int to, int lane, int lanes,
                                            float floor, const Use& use) {
@@ -71,9 +71,9 @@ __device__ __forceinline__ void each_value(const Values& values, int from, int t
   }
 }
 
-constexpr float kLeastExponent = -87.0f, kLeastWeight = 1.7e-38f;  // what an id weighs at least, rounded up
+constexpr float kLeastExponent = -87.0f, kLeastWeight = 1.7e-38f;  // a lower bound on weights, rounded up
 
-// What each id weighs: computed wherever it is asked for, or kept.
+// The weight of each id, computed on access or kept.
 struct Weights {
   Values values;
   float top, inverse_temperature;
@@ -95,9 +95,8 @@ struct Best {
   }
 };
 
-// The first of the ids [begin, end) behind `previous` in the order of likelihood: larger values first, then
-// lower ids. kDropped where there is none left. All threads of the block get it; `warp_best` has a place for
-// each warp.
+// Returns the best of the ids [begin, end) after `previous`: larger values first, then lower ids; kDropped
+// where there is none. All threads of the block call and get it; `warp_best` has an element per warp.
 __device__ __forceinline__ Best find_best(const Values& z, int begin, int end, const Best& previous,
                                           Best* warp_best) {
   Best best;
@@ -116,12 +115,13 @@ __device__ __forceinline__ Best find_best(const Values& z, int begin, int end, c
   return best;
 }
 
-// Whether the values that the job is drawn from are the model's; where not they are in working memory.
+// Returns whether the job draws from the model's logits as they are; else they are adjusted in working
+// memory.
 __device__ __forceinline__ bool as_they_are(const SampleJob& job) {
   return job.biases == 0 && job.penalties == 0 && job.banned == 0 && job.mask_words == 0 && job.noise == 0;
 }
 
-// A job's logits and its working memory of a part.
+// Return a job's logits, and its working memory, in a part.
 __device__ __forceinline__ Piece logits_piece(const VocabularyPart& part, const SampleJob& job) {
   return {part.logits + job.logits_row * part.stride - part.begin, part.begin, part.end};
 }
@@ -132,12 +132,12 @@ __device__ __forceinline__ Piece work_piece(const VocabularyPart& part, int64_t 
   return {work_of(part, job), part.begin, part.end};
 }
 
-// Leaves in z what the job makes of the logits of [begin, end), as they are; the whole block does it.
+// Writes the adjusted logits of [begin, end) to z. The whole block calls.
 __device__ __forceinline__ void adjust(const SampleJob& job, const SampleLists& lists, const Values& logits,
                                        float* z, int begin, int end) {
   for (int i = begin + threadIdx.x; i < end; i += blockDim.x) z[i] = logits[i];
   __syncthreads();
-  // Biases, then penalties: distinct ids within each.
+  // Biases, then penalties; ids are distinct within each.
   for (int part = 0; part < 2; part++) {
     const int first = job.changes + (part == 0 ? 0 : job.biases);
     const int count = part == 0 ? job.biases : job.penalties;

@@ -20,7 +20,7 @@ T* at(const Buffer& block, size_t offset) {
   return reinterpret_cast<T*>(static_cast<std::byte*>(block.data()) + offset);
 }
 
-// What the jobs of one launch refer to, filled from the front.
+// Arrays that the jobs of one launch index, filled from the front.
 template <class T>
 struct Filled {
   T* data;

@@ -1,5 +1,5 @@
-// Draws a step's tokens on the device: packs what the draws need into one copy; the tokens come straight to
-// host memory.
+// Draws a step's tokens on the device: packs the draws' parameters into one copy; tokens are written directly
+// to host memory.
 #pragma once
 
 #include <span>
@@ -14,40 +14,40 @@ namespace fulmar::gpu {
 
 class Sampler {
  public:
-  static constexpr int64_t kMostAtOnce = 512;  // rows of one launch: bounds the working memory
+  static constexpr int64_t kMostAtOnce = 512;  // rows of a launch; bounds the working memory
 
   Sampler() = default;
   ~Sampler();
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  // Whether the device draws such a row; what it does not is the host's: long lists of likely tokens.
+  // Returns whether the device draws such a row; the host draws those with long lists of likely tokens.
   static bool draws(const SampleRow& row) { return row.params->top_logprobs <= kMostLikeliest; }
-  // Begins to draw the rows, but for those that are the host's (undrawn). `work` is f32, [rows or
-  // kMostAtOnce, V]. False, and nothing is begun, where memory for the parameters is short.
+  // Enqueues the draws of all rows but those that are left to the host (undrawn). `work`: f32 [min(rows,
+  // kMostAtOnce), V]. Returns false, with nothing enqueued, where memory for the parameters is short.
   bool begin(const Queue& queue, Tensor logits, std::span<const SampleRow> rows, Tensor work);
   // Waits for the draws and fills `out` for the rows that were drawn.
   void finish(std::span<SampledToken> out);
-  // Where draws put what they find, in the order of their rows: host memory that every device reads.
+  // Returns the draws' results, in the order of their rows, in host memory that every device reads.
   const SampleResult* results() const { return static_cast<const SampleResult*>(results_.data()); }
 
-  // begin() in steps, for a device that has some of the logits: what is packed is surveyed by each of them
-  // and drawn by one, at most kMostAtOnce rows behind `first` at once.
+  // begin() in steps, for ranks that each have a part of the logits: each surveys what was packed and one
+  // draws, at most kMostAtOnce rows from `first` on per call.
 
-  // Packs the rows and brings them to the device behind what the queue holds; nothing that was packed before
-  // may still be on its way. False where memory is short.
+  // Packs the rows and copies them to the device in stream order; the copy of an earlier pack() must have
+  // finished. Returns false where memory is short.
   bool pack(const Queue& queue, std::span<const SampleRow> rows);
   int64_t packed() const { return static_cast<int64_t>(drawn_.size()); }
-  const std::vector<size_t>& undrawn() const { return undrawn_; }  // rows that are the host's
-  // Surveys the part of that vocabulary, whose memory for slices is this object's and filled in here.
+  const std::vector<size_t>& undrawn() const { return undrawn_; }  // rows that the host draws
+  // Surveys a part of the vocabulary; sets part.slices to memory of this object.
   void survey(const Queue& queue, int64_t first, VocabularyPart& part, int64_t vocab);
   void draw_parts(const Queue& queue, int64_t first, const VocabularyParts& parts, int64_t vocab,
                   float* work);
-  void all_begun(const Queue& queue);  // finish() is to wait for what the queue holds
+  void all_begun(const Queue& queue);  // marks the point that finish() waits for
 
  private:
-  // Where the parts of the block lie. Those in front of the slices are copied to the device, where the slices
-  // stay; lists of likely tokens are written to the host's block.
+  // Offsets of the arrays in a block. Those before `slices` are copied to the device, the slices exist on the
+  // device alone, and lists of likely tokens are written to the host's block.
   struct Layout {
     size_t changes = 0, ids = 0, masks = 0, slices = 0, likely = 0, end = 0;
   };
@@ -56,11 +56,11 @@ class Sampler {
   int64_t count_from(int64_t first) const;
   SampleLists lists() const;
 
-  Buffer pinned_, device_;  // laid out alike: the packed input, what the device notes, the lists
+  Buffer pinned_, device_;  // same layout: packed input, device scratch, lists
   Buffer results_;          // pinned; apart, because a step may read it while the next draws are packed
   cudaEvent_t drawn_event_ = nullptr;
   Layout layout_;
-  std::vector<size_t> drawn_, undrawn_;  // rows
+  std::vector<size_t> drawn_, undrawn_;  // indices of rows
   bool surveyed_ = false;                // survey_suffices for all rows
 };
 

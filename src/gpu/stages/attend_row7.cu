@@ -1,6 +1,6 @@
-// Between the projections and the output product of RWKV-7 for a lone row: second halves of the low-rank
-// paths, key preparation, recurrence, head norm, bonus and gate in one kernel. One block per head; its
-// weights and its state are on their way before the kernel in front has finished.
+// RWKV-7 at batch 1, between the projections and the output GEMM: second low-rank GEMMs, key preparation,
+// recurrence, head norm, bonus and gate in one kernel. One block per head; its weights and state are loaded
+// before the previous kernel has finished (PDL).
 #include <algorithm>
 
 #include "base/check.h"
@@ -17,14 +17,14 @@ namespace fulmar::gpu {
 
 namespace {
 
-// The layer's vectors: biases of the paths, what prepares keys, the head norm's and the bonus's.
+// The layer's vectors: low-rank biases, those of the key preparation, head norm and bonus.
 enum Vector : int { kW0, kA0, kV0, kKk, kKa, kNormWeight, kNormBias, kRk, kVectors };
-constexpr int kAttendPiece = 64;  // inputs of a piece
-constexpr int kAttendPieces = 4;  // of a warp
-constexpr int kGateShares = 2;    // warps that share the inputs of a tile; 1 for the other paths
+constexpr int kAttendPiece = 64;  // K of one piece
+constexpr int kAttendPieces = 4;  // per warp
+constexpr int kGateShares = 2;    // warps that split K of a tile; 1 for the other paths
 constexpr int kProductWarps = kHeadTiles * (kGateShares + kLowRankPaths7 - 1);
 constexpr int kAttendThreads = kProductWarps * kWarp;
-constexpr int kChannelWarp = kProductWarps - 1;  // does what goes by channel
+constexpr int kChannelWarp = kProductWarps - 1;  // does the per-channel work
 constexpr int kMostAttendRank = kAttendPieces * kGateShares * kAttendPiece;
 constexpr int kStateThreads = kHeadSize * kLanesPerRow;
 static_assert(kStateThreads <= kAttendThreads);
@@ -34,7 +34,7 @@ struct AttendRowArguments {
   Batch batch;
   unsigned heads;
   bool first_block;
-  const T* low[kLowRankPaths7][2];  // [R], and what rounding left of it
+  const T* low[kLowRankPaths7][2];  // [R], and its rounding remainder
   const T* weight[kLowRankPaths7];  // [C, R]
   int rank[kLowRankPaths7];
   const float* vector[kVectors];  // [C]; null: not in this block
@@ -42,7 +42,7 @@ struct AttendRowArguments {
   float* v_first;
   T* v_first_narrow;
   PairPointers<T> y;
-  const float* z;  // [C], or null: what is carried on
+  const float* z;  // [C], or null: written to the carried shift
   Slots<float> carry;
 };
 
@@ -54,7 +54,7 @@ struct alignas(16) AttendShared {
   uint4 low[kLowRankPaths7][2][kMostAttendRank / 8];
 };
 
-// Which tile of which path a warp multiplies, and from which piece on.
+// Which tile of which path a warp multiplies, and its first piece.
 struct Role {
   int path, tile, share, shares;
 };
@@ -64,8 +64,7 @@ __device__ Role role_of(int warp) {
   return {group - kGateShares, warp % kHeadTiles, 0, 1};
 }
 
-// A warp's weights as they lie in memory: two rows of outputs, two halves of each piece; zero beyond the
-// rank.
+// A warp's weights as stored: two rows of outputs, two halves of each piece; zero beyond the rank.
 struct WeightPieces {
   uint4 of[kAttendPieces][4];
 };
@@ -99,7 +98,7 @@ __device__ void multiply_pieces(const WeightPieces& weights, const Role& role, i
     if (piece * kAttendPiece >= rank) break;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      // Column 0 of the product is the row, column 1 what is left of it; nobody looks at the others.
+      // Column 0 of the product is the vector, column 1 its remainder; the others are ignored.
       const uint4 v = shared.low[role.path][g == 0 ? 0 : 1][piece * 8 + half * 4 + q];
       const uint4 &low = weights.of[i][half], &high = weights.of[i][2 + half];
       mma<T>(sum, low.x, high.x, low.y, high.y, v.x, v.y);
@@ -112,8 +111,8 @@ __device__ void multiply_pieces(const WeightPieces& weights, const Role& role, i
   to[8] = sum[2] + sum[3] / kRemainderScale<T>;
 }
 
-// Constant, so all may come before the kernel in front has finished; from memory each would cost a
-// microsecond where it is wanted.
+// Constant data, so it may be loaded before the previous kernel has finished; loaded on use, each would cost
+// a microsecond.
 template <class T>
 __device__ void bring_vectors(const AttendRowArguments<T>& a, int64_t channel, AttendShared& shared) {
   constexpr int kPiecesOfHead = kHeadSize / 4;
@@ -122,12 +121,12 @@ __device__ void bring_vectors(const AttendRowArguments<T>& a, int64_t channel, A
   store4(shared.vector[which] + c, load4(a.vector[which] + channel + c));
 }
 
-// What the channel warp keeps of its two channels.
+// The channel warp's two channels.
 struct Channels {
   Float2 r, k, v, gate;
 };
 
-// From products to what the recurrence wants.
+// Applies project7's elementwise tail: from GEMM outputs to the recurrence's inputs.
 template <class T>
 __device__ Channels prepare(const AttendRowArguments<T>& a, int64_t channel, Channels own,
                             const Float2& v_first, AttendShared& shared) {
@@ -170,7 +169,7 @@ __device__ __forceinline__ float row_sum(float x) {
   return x;
 }
 
-// One thread's eight keys of one state row.
+// Advances one thread's eight keys of one state row.
 __device__ void advance(Float4 (&state)[2], AttendShared& shared) {
   const int lane = threadIdx.x % kLanesPerRow, value = threadIdx.x / kLanesPerRow;
   const float v = shared.v[value];

@@ -1,6 +1,6 @@
-// The beginning of each half block: residual add, norm, token shift and all mixes. One kernel where every
-// sequence has one row. Where rows follow one another, a block goes through some of them and keeps the
-// normalised row before; what its first row needs is made by a kernel in front, since x is updated in place.
+// The pre-mix of each half block: residual add, norm, token shift and all mixes. One kernel where every
+// sequence has one row. With several rows, a block processes consecutive ones and keeps the previous
+// normalised row; what its first row needs is saved by a kernel before, since x is updated in place.
 #include <algorithm>
 #include <type_traits>
 
@@ -17,19 +17,18 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int64_t kMostWideRows = 132;  // of which each has a block as wide as the row
-constexpr int64_t kMostEarlyRows = 64;  // that fetch what they mix by ahead
+constexpr int64_t kMostWideRows = 132;  // up to here a block is as wide as its row
+constexpr int64_t kMostEarlyRows = 64;  // up to here mix vectors are loaded before pdl_wait
 
 template <int kVectors>
 constexpr int kMostThreads = kVectors == 2 ? 512 : 1024;
 
-// Nobody shares the layer: what is pending is all of it.
+// Stands for a PeerPull where the layer is not split: `pending` is the whole addend.
 struct NoPull {};
 template <class Pull>
 constexpr bool kPulls = std::is_same_v<Pull, PeerPull>;
 
-// A row's numbers on their way: x and what is pending, of both ranks where there are two, as they lie in
-// memory.
+// A row in flight: x and the pending addends (of both ranks, if two), as stored.
 template <class T, int kVectors, class Pull>
 struct RowAhead {
   Float4 x[kVectors];
@@ -46,7 +45,7 @@ struct RowAhead {
       if (in.pending != nullptr) pending[i] = *reinterpret_cast<const uint2*>(added + piece.at(i));
     }
   }
-  // Behind the beginning of the pull.
+  // Call after begin_pull.
   __device__ __forceinline__ void fetch_theirs(const EnterInputs& in, int64_t r,
                                                const RowPiece<kVectors>& piece, const Pull& pull) {
     if constexpr (kPulls<Pull>) {
@@ -74,7 +73,7 @@ struct RowAhead {
   }
 };
 
-// v = x + pending, which is stored back.
+// v = x + pending, which is also stored to x.
 template <class T, int kVectors, class Pull>
 __device__ void absorb(const EnterInputs& in, int64_t r, const RowPiece<kVectors>& piece, const Pull& pull,
                        Float4 (&v)[kVectors]) {
@@ -90,7 +89,7 @@ __device__ void absorb(const EnterInputs& in, int64_t r, const RowPiece<kVectors
   }
 }
 
-// What a thread's pieces of a row meet in every row: registers for all of it where the row is short enough.
+// A thread's pieces of the norm and mix vectors, in registers where the row is short enough.
 template <int kVectors>
 struct EnterWeights {
   static constexpr bool kKept = kVectors <= 2;
@@ -125,10 +124,9 @@ struct EnterWeights {
   }
 };
 
-// Every row is the only one of its sequence. What does not depend on the kernel in front is fetched before
-// that has finished.
-// Three blocks of 512 threads on a multiprocessor: 320 rows in one wave.
-// kEarlyMixes: what is mixed by is fetched so as well; it takes registers that only many mixes are worth.
+// Every row is the only one of its sequence. What does not depend on the previous kernel is loaded before
+// pdl_wait. Three blocks of 512 threads per SM: 320 rows in one wave. kEarlyMixes: mix vectors are loaded
+// early, too; worth the registers only with many mixes.
 template <class T, int kVectors, bool kEarlyMixes, class Pull>
 __global__ void __launch_bounds__(kMostThreads<kVectors>, kVectors == 2 ? 3 : 1)
     enter_single_kernel(Batch batch, EnterInputs in, const __grid_constant__ Pull pull, Slots<float> carry,
@@ -143,7 +141,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>, kVectors == 2 ? 3 : 1)
   const RowPiece<kVectors> piece{in.cols};
   float* carried = carry[batch.slot[r]];
   pdl_launch_next();
-  constexpr bool kEarly = kVectors == 1;  // registers for all of it
+  constexpr bool kEarly = kVectors == 1;  // registers suffice for all of it
   Float4 v[kVectors], weight, bias, previous[kVectors], share[kEarlyMixes ? kMostMixes : 1];
 #pragma unroll
   for (int i = 0; i < kVectors; i++) {
@@ -180,8 +178,8 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>, kVectors == 2 ? 3 : 1)
   }
 }
 
-// The same for many rows with an addend to be pulled: a block goes through several, and the next one's
-// numbers are on their way over the link while one is computed and written.
+// The same for many rows with an addend to be pulled: a block processes several rows, and prefetches the next
+// one over the link while it computes one.
 template <class T, int kVectors>
 __global__ void __launch_bounds__(kMostThreads<kVectors>)
     enter_singles_kernel(Batch batch, EnterInputs in, const __grid_constant__ PeerPull pull,
@@ -231,9 +229,9 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
   if (threadIdx.x == 0) end_pull(pull, gridDim.x);
 }
 
-// What a block of several rows cannot find when it comes to them, since x and the carried vectors change
-// meanwhile: what its first row sees, and what that row of a sequence sees which begins in this block and
-// ends in another.
+// Rows that blocks of enter_rows_kernel overwrite before others read them, saved beforehand: the row before
+// each block's first one and, for a sequence that begins in one block and ends in another, its carried
+// vector.
 template <class T>
 struct Fronts {
   Rows<T> first, carried;  // a row for each block
@@ -275,7 +273,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
   }
 }
 
-// `each` rows that follow one another, in order; the next row is on its way while one is computed.
+// Processes `each` consecutive rows in order, prefetching the next row.
 template <class T, int kVectors, class Pull>
 __global__ void __launch_bounds__(kMostThreads<kVectors>)
     enter_rows_kernel(Batch batch, EnterInputs in, const __grid_constant__ Pull pull, Slots<float> carry,
@@ -332,7 +330,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
   }
 }
 
-// f(pieces per thread, threads) with a block for each row.
+// Calls f(pieces per thread, threads) for blocks of one row.
 template <class F>
 void with_enter_block(bool wide, int64_t cols, F&& f) {
   const int64_t vectors = (cols + kEnterVector - 1) / kEnterVector;
@@ -348,7 +346,7 @@ void with_enter_block(bool wide, int64_t cols, F&& f) {
   with(integral_constant<int, 8>{});
 }
 
-// f(PeerPull) or f(NoPull)
+// Calls f(PeerPull) or f(NoPull).
 template <class F>
 void with_pull(const EnterAddend& addend, F&& f) {
   addend.pull != nullptr ? f(*addend.pull) : f(NoPull{});
@@ -361,14 +359,14 @@ Fronts<T> fronts_of(const EnterPlan& plan, Tensor fronts) {
 
 }  // namespace
 
-// One wave of blocks, each as few rows as that takes: what it keeps in registers and the row in front of it
-// are read once for all of them.
+// One wave of blocks, with as few rows each as that allows: vectors in registers and the row before are
+// loaded once for all rows of a block.
 EnterPlan plan_enter(const Batch& batch, int64_t cols, int multiprocessors, bool fixed_order) {
   const bool wide = fixed_order || batch.rows <= kMostWideRows;
   if (batch.decode_only()) {
     return {.pulling = batch.rows > multiprocessors ? multiprocessors : 0, .wide = wide};
   }
-  constexpr int64_t kColsAtOnce = 4096;  // of a multiprocessor
+  constexpr int64_t kColsAtOnce = 4096;  // per SM
   const int64_t blocks = multiprocessors * std::max<int64_t>(kColsAtOnce / cols, 1);
   const int64_t each = (batch.rows + blocks - 1) / blocks;
   return {each, (batch.rows + each - 1) / each, 0, wide};
@@ -408,7 +406,7 @@ void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, c
                  pointers, rows_of<T>(z), fronts_of<T>(plan, fronts), plan.each);
           return;
         }
-        if constexpr (kPulls<Pull> && each() <= 2) {  // more would not stay in registers
+        if constexpr (kPulls<Pull> && each() <= 2) {  // more would not fit in registers
           if (plan.pulling > 0) {
             launch(queue, enter_singles_kernel<T, each()>, dim3(static_cast<unsigned>(plan.pulling)), block,
                    0, batch, in, pull, carried, pointers, rows_of<T>(z));

@@ -1,4 +1,4 @@
-// The beginning of each half block: residual add, norm, token shift and all mixes (enter.cu).
+// The pre-mix of each half block: residual add, norm, token shift and all mixes (enter.cu).
 #pragma once
 
 #include "gpu/device/device.h"
@@ -12,40 +12,39 @@ namespace fulmar::gpu {
 
 struct Mixes {
   int count = 0;
-  const float* mix[6] = {};  // each f32 [C]; null: 1, which gives the shifted z itself
+  const float* mix[6] = {};  // each f32 [C]; null: 1, i.e. the shifted z
   Tensor out[6];             // each [rows, C]
 };
 
-// Rows that follow one another are shared out among blocks.
+// How the rows of a step are divided among blocks.
 struct EnterPlan {
-  int64_t each = 0, blocks = 0;  // of sequences of several rows: rows of a block, and how many blocks
-  int64_t pulling = 0;  // blocks that go through rows where an addend is pulled; 0: each row has a block
-  // Few rows: as many threads as there are, for the time that one row takes is that of the whole step; many:
-  // small blocks, of which several run at once.
+  int64_t each = 0, blocks = 0;  // for sequences of several rows: rows per block, number of blocks
+  int64_t pulling = 0;           // number of blocks where an addend is pulled; 0: one per row
+  // Few rows: as many threads as possible, since one row's latency is the step's; many: small blocks, several
+  // per SM.
   bool wide = true;
 };
-// `fixed_order`: a row's moments are added up in one order whatever the number of rows.
+// `fixed_order`: moments are summed in one order at any batch size.
 EnterPlan plan_enter(const Batch&, int64_t cols, int multiprocessors, bool fixed_order = false);
 
-// x += pending, or, of two ranks, the sum of both pending addends, of which `pull` has the other.
+// The addend of x: `pending`, or with two ranks the sum of both ranks', the other's read through `pull`.
 struct EnterAddend {
   Tensor pending;
-  const PeerPull* pull = nullptr;  // null: nobody has another
+  const PeerPull* pull = nullptr;  // null: one rank, or already summed
 };
 
-// Where rows follow one another, to be called in front of enter: fronts [2 * plan.blocks, C], working memory,
-// becomes what each block's first row wants of the rows before, which enter changes.
+// Call before enter where sequences have several rows: saves in fronts [2 * plan.blocks, C] the rows before
+// each block's first one, which enter overwrites.
 void enter_fronts(const Queue&, const Batch&, const Norm&, Tensor x, const EnterAddend&, StateField carry,
                   const EnterPlan&, Tensor fronts);
-// x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). `z` [rows, C] is written where it is not
-// empty. `fronts` is empty where every sequence has one row.
+// x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). `z` [rows, C] is written unless empty.
+// `fronts` is empty where every sequence has one row.
 void enter(const Queue&, const Batch&, const Norm&, Tensor x, const EnterAddend&, StateField carry,
            const Mixes&, Tensor z, const EnterPlan&, Tensor fronts, const Prefetch& = {});
 
-// The same in one kernel for sequences of few rows, such as those that check drafts, on compute
-// capability 9.0 (sm90/enter_short.cu): at most kMostShortRows rows of each, not many in all, C at most
-// 4,096. z of rows that may be rolled back goes into the ring of what is carried on, as keep_shifts would put
-// it there.
+// The same in one kernel for sequences of few rows, as when drafts are checked; compute capability 9.0
+// (sm90/enter_short.cu). suits_enter_short: at most kMostShortRows rows each, few in all, C at most 4,096. z
+// of rows that may be rolled back is appended to the shift ring, as by keep_shifts.
 constexpr int64_t kMostShortRows = 8;
 bool suits_enter_short(const Batch&, int64_t cols);
 void enter_short(const Queue&, const Batch&, const Norm&, Tensor x, Tensor pending, StateField carry,

@@ -1,4 +1,4 @@
-// What the kernels at the beginning of a half block have in common: operands, norm and mixes of four numbers.
+// Shared by the pre-mix kernels: operands, norm and mixes of four numbers.
 #pragma once
 
 #include "base/check.h"
@@ -36,7 +36,7 @@ __device__ void store_mixes(const MixPointers& mixes, int64_t row, int64_t c, co
   }
 }
 
-// Rounded as it would be through memory, so that one row and many give the same bits.
+// Rounds as a store to memory would, so that one row and many give the same bits.
 template <class T>
 __device__ Float4 rounded(const Float4& v) {
   Float4 out;

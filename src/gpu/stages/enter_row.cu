@@ -1,5 +1,5 @@
-// The beginning of each half block for a lone row. A block makes the mixes of some channels; the moments it
-// finds itself from the whole row, which is short beside what waiting for another block would take.
+// The pre-mix of each half block at batch 1. A block computes the mixes of some channels; it computes the
+// moments from the whole row itself, which is faster than waiting for another block.
 #include "base/check.h"
 #include "gpu/device/pair.h"
 #include "gpu/device/prefetch.h"
@@ -12,7 +12,7 @@ namespace fulmar::gpu {
 namespace {
 
 constexpr int kEnterRowVector = 4;
-constexpr int kSliceVectors = 64;  // of a block
+constexpr int kSliceVectors = 64;  // per block
 constexpr int kSlice = kSliceVectors * kEnterRowVector;
 constexpr int kLeastThreads = kSliceVectors * kMostRowMixes;
 constexpr int kEnterRowThreads = 1024;
@@ -26,7 +26,7 @@ struct EnterRowArguments {
   PairPointers<T> out[kMostRowMixes];
 };
 
-// One mix of four channels, and all of it that does not depend on the kernel in front.
+// One mix of four channels, and the part of it that does not depend on the previous kernel.
 struct OwnMix {
   int channel;
   bool any;
@@ -76,12 +76,12 @@ __global__ void __launch_bounds__(kEnterRowThreads)
     mixed.x[i] = z.x[i] + (own.previous.x[i] - z.x[i]) * own.share.x[i];
   }
   const int mix = threadIdx.x / kSliceVectors;
-  // Every thread of the block has read its part of what is carried before the barrier in moments.
+  // Safe: all threads of the block have read the carried vector before the barrier in moments.
   if (mix == 0 && carried != nullptr) store4(carried + own.channel, z);
   store4(a.out[mix], own.channel, mixed);
 }
 
-// f(pieces of a thread, threads) for rows of so many numbers.
+// Calls f(pieces per thread, threads) for rows of this length.
 template <class F>
 void with_enter_row_block(int64_t cols, F&& f) {
   const int64_t vectors = (cols + kEnterRowVector - 1) / kEnterRowVector;

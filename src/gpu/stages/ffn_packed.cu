@@ -1,9 +1,9 @@
-// relu² feed-forward of one to eight rows from packed codes, in one kernel and a sum: every block streams its
-// tiles of the key matrix past inputs in shared memory (packed_stream.h), and multiplies what relu² leaves in
-// any row with its rows of the value matrix (stored transposed, [F, C]) at once. One block a multiprocessor,
-// so that few partial sums are left for sum_parts to add up, in order. A block's hidden channels are whole
-// groups of 32, which share scales in the value matrix: a lane keeps to one group, and has its scales once
-// for eight outputs.
+// relu² feed-forward of one to eight rows with quantised weights, fused into one kernel and a reduction:
+// every block streams its tiles of the key matrix past inputs in shared memory (packed_stream.h), then
+// multiplies the hidden channels that relu² leaves nonzero in any row by their rows of the value matrix
+// (stored transposed, [F, C]). One block per SM keeps the partial sums few, which sum_parts adds up in order.
+// A block's hidden channels are whole groups of 32, which share scales in the value matrix: a lane keeps to
+// one group, and loads its scales once for eight outputs.
 #include <algorithm>
 
 #include "base/check.h"
@@ -19,8 +19,7 @@ namespace {
 constexpr int kGroupTiles = kPackedGroup / kPackedOuts;  // tiles of a group of 32 hidden channels
 constexpr size_t kStaticShared = size_t{12} << 10;
 
-// The scales of the block's channels, of all outputs, into the L2 cache long before they are wanted: they lie
-// in one piece.
+// Prefetches the scales of the block's channels for all outputs into L2; they are contiguous.
 template <CodeKind kKind, ScaleLayout kScales>
 __device__ void prefetch_value_scales(const PackedMatrix& m, const HiddenGroups& own) {
   constexpr int kLine = 128;
@@ -40,7 +39,7 @@ __device__ void prefetch_value_scales(const PackedMatrix& m, const HiddenGroups&
   }
 }
 
-// part[tile][warp][channel][column]: what the warp's inputs give.
+// part[tile][warp][channel][column]: each warp's partial sums over its slice of K.
 template <class T, CodeKind kKind, ScaleLayout kScales>
 __device__ __forceinline__ void stream_packed_keys(const FfnPackedArguments<T>& a, const HiddenGroups& own,
                                                    uint4* shared, float* part, const uint32_t* table) {
@@ -51,7 +50,7 @@ __device__ __forceinline__ void stream_packed_keys(const FfnPackedArguments<T>& 
   stream.start();
   prefetch_value_scales<kKind, kScales>(a.value, own);
   pdl_wait();
-  if constexpr (kKind == CodeKind::levels) __syncthreads();  // the table
+  if constexpr (kKind == CodeKind::levels) __syncthreads();  // the table of levels
   uint4* inputs = pieces.own(shared, a.columns);
   copy_warp_inputs(a.in, a.remainder, a.columns, pieces, inputs);
   stream.run(
@@ -65,7 +64,7 @@ __device__ __forceinline__ void stream_packed_keys(const FfnPackedArguments<T>& 
       });
 }
 
-// All hidden channels of the block, relu² applied, and whether any row has something of them.
+// Applies relu² to all hidden channels of the block and marks those that are nonzero in any row.
 template <class T>
 __device__ void find_hidden(const FfnPackedArguments<T>& a, const HiddenGroups& own, const float* part,
                             KeptQuads<T>& kept) {
@@ -86,7 +85,7 @@ __device__ void find_hidden(const FfnPackedArguments<T>& a, const HiddenGroups& 
   }
 }
 
-// A warp for each group. Lanes that keep nothing fill up the last quad with zeros.
+// One warp per group. Lanes without a kept channel pad the last quad with zeros.
 template <class T>
 __device__ void keep_group_quads(const FfnPackedArguments<T>& a, const HiddenGroups& own,
                                  KeptQuads<T>& kept) {
@@ -131,7 +130,7 @@ __global__ void __launch_bounds__(kFfnPackedThreads, 1)
   Value(a, own, kept, table).multiply();
 }
 
-// A block for each multiprocessor, or more where these would have too many groups.
+// Returns one block per SM, or more where these would have too many groups.
 int64_t group_blocks(int64_t n_ffn, int multiprocessors) {
   const int64_t groups = n_ffn / kPackedGroup;
   return std::max<int64_t>(std::min<int64_t>(multiprocessors, groups),

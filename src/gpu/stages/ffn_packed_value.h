@@ -1,6 +1,6 @@
-// The value half of the feed-forward from packed codes (ffn_packed.cu): what relu² leaves of a block's hidden
-// channels times their rows of the value matrix, stored transposed [F, C]. Several rows go by matrix
-// instructions, a lone one by plain multiply-adds.
+// The value GEMM of the fused quantised feed-forward (ffn_packed.cu): the hidden channels that relu² leaves
+// nonzero times their rows of the value matrix, stored transposed [F, C]. With mma at several rows, with
+// plain multiply-adds at batch 1.
 #pragma once
 
 #include "gpu/device/equal_share.h"
@@ -11,36 +11,36 @@ namespace fulmar::gpu {
 
 constexpr int kFfnPackedWarps = 16;
 constexpr int kFfnPackedThreads = kFfnPackedWarps * kWarp;
-constexpr int kMostGroups = 8;   // of a block
-constexpr int kRoundGroups = 4;  // that a step's lanes take at once: a round
+constexpr int kMostGroups = 8;   // per block
+constexpr int kRoundGroups = 4;  // groups that a warp's lanes process at once: a round
 constexpr int kMostChannels = kMostGroups * kPackedGroup;
-constexpr int kFfnColumns = 8;  // columns of a matrix instruction
+constexpr int kFfnColumns = 8;  // N of an mma
 
 template <class T>
 struct FfnPackedArguments {
   Rows<const T> in;    // [R, K]
-  const T* remainder;  // [K] of a lone row, or null
+  const T* remainder;  // [K] at batch 1, or null
   float remainder_factor;
   PackedMatrix key, value;
   float* partial;             // [blocks, R, C]
-  int rows, columns, groups;  // R; those of the inputs; F / 32
-  int part_columns;           // a power of two from 2 on that the columns fit
+  int rows, columns, groups;  // R; columns of the inputs; F / 32
+  int part_columns;           // `columns` rounded up to a power of two, at least 2
 };
 
 using HiddenGroups = EqualShare;  // a block's groups of 32 hidden channels
 
-// Hidden channels of each group that relu² has left something of in any row, four by four (quads), and their
-// values, with zeros up to whole quads.
+// Hidden channels of each group that relu² leaves nonzero in any row, in quads (fours), and their values,
+// padded with zeros to whole quads.
 template <class T>
 struct KeptQuads {
-  static constexpr int kStride = kMostChannels + 8;  // spreads the rows over the banks
+  static constexpr int kStride = kMostChannels + 8;  // against bank conflicts
   Unset<T> hidden[kFfnColumns][kStride];             // of all channels
   alignas(8) Unset<T> value[kFfnColumns][kStride];
   alignas(4) uint8_t place[kMostChannels];  // within the group
   bool any[kMostChannels];
   int quads[kMostGroups];
 
-  // The row in the value matrix, of which a group's first is given, that the i-th of the quad at `at` meets.
+  // The value-matrix row of channel i of a quad.
   struct QuadRows {
     int64_t first;
     uint32_t places;
@@ -51,8 +51,9 @@ struct KeptQuads {
   }
 };
 
-// A warp's steps in order: for each of its slices of 64 outputs all rounds, one step of quads after the
-// other. Of a round's groups a lane's place has one; where there are fewer, every second or fourth quad.
+// Loop order of a warp: 64-output slice, then round (up to four 32-channel groups), then quad of kept
+// channels. Lane position q (0..3) works on group q of the round; with one or two groups, lanes share a group
+// and take every fourth or second quad.
 template <class T>
 class ValueStep {
  public:
@@ -76,14 +77,14 @@ class ValueStep {
     }
     begin_round();
   }
-  // Where the lane's quad lies in shared memory; -1: it has none.
+  // Returns the offset of the lane's quad in shared memory; -1: it has none.
   __device__ __forceinline__ int quad() const {
     const int at = first_ + step * stride_;
     return at < quads_ ? group * kPackedGroup + at * kValueQuad : -1;
   }
 
   int slice, step = 0;
-  int group;  // of the block's
+  int group;  // index among the block's groups
 
  private:
   __device__ void begin_round() {
@@ -100,8 +101,8 @@ class ValueStep {
   const HiddenGroups& own_;
   const KeptQuads<T>& kept_;
   int round_ = 0;
-  int first_, stride_, quads_;  // the lane's; 0 quads: none
-  int steps_;                   // of all lanes, at least one
+  int first_, stride_, quads_;  // of this lane; 0 quads: none
+  int steps_;                   // the most of any lane, at least one
 };
 
 template <class T, CodeKind kKind, ScaleLayout kScales>
@@ -143,7 +144,7 @@ class ValueSlices {
   }
 
  private:
-  static constexpr int kAhead = bits_of(kKind) == 8 ? 3 : 4;  // steps on their way
+  static constexpr int kAhead = bits_of(kKind) == 8 ? 3 : 4;  // steps in flight
   using Codes = ValueCodes<kKind, kKeptLaneOuts>;
   using Factors = ValueFactors<kKind, kKeptLaneOuts>;
 
@@ -168,7 +169,8 @@ class ValueSlices {
       mma<T>(sum_[j], left[0], left[1], left[2], left[3], x.x, x.y);
     });
   }
-  // The sums of a slice: outputs 2j and 2j + 1 of the lane's eight as rows g and g + 8, rows as columns.
+  // Stores the sums of a slice: outputs 2j and 2j + 1 of the lane's eight are rows g and g + 8, columns are
+  // rows of the batch.
   __device__ __forceinline__ void store(int slice) {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -191,7 +193,7 @@ class ValueSlices {
   float sum_[4][4] = {};
 };
 
-// A block's quads in order, one group after the other.
+// Iterates over a block's quads, one group after the other.
 template <class T>
 class QuadCursor {
  public:
@@ -207,7 +209,7 @@ class QuadCursor {
     do group++;
     while (group < own_.count && kept_.quads[group] == 0);
   }
-  // Where it lies in shared memory.
+  // Returns its offset in shared memory.
   __device__ __forceinline__ int quad() const { return group * kPackedGroup + step * kValueQuad; }
 
   int group = -1, step = 0;
@@ -217,8 +219,8 @@ class QuadCursor {
   const KeptQuads<T>& kept_;
 };
 
-// The value matrix past a lone row: a thread has eight neighbouring outputs and takes all quads, by plain
-// multiply-adds, of which a matrix instruction would leave seven of eight columns empty.
+// The value GEMM at batch 1: a thread has eight adjacent outputs and processes all quads with plain
+// multiply-adds; an mma would leave seven of eight columns empty.
 template <class T, CodeKind kKind, ScaleLayout kScales>
 class LoneValue {
  public:
@@ -234,7 +236,7 @@ class LoneValue {
   }
 
  private:
-  static constexpr int kAhead = bits_of(kKind) == 8 ? 3 : 4;  // quads on their way
+  static constexpr int kAhead = bits_of(kKind) == 8 ? 3 : 4;  // quads in flight
   using Codes = ValueCodes<kKind, kKeptLaneOuts>;
   using Factors = ValueFactors<kKind, kKeptLaneOuts>;
 
@@ -275,7 +277,7 @@ class LoneValue {
     store4(to, Float4{{sum[0], sum[1], sum[2], sum[3]}});
     store4(to + 4, Float4{{sum[4], sum[5], sum[6], sum[7]}});
   }
-  // And on to the next quad.
+  // Advances to the next quad.
   __device__ __forceinline__ void fetch(Codes& to, QuadCursor<T>& at, int out) const {
     if (!at.valid()) return;
     load_value_codes<kKind>(to, a_.value, out, kept_.rows(at.quad(), own_.first + at.group));

@@ -1,7 +1,7 @@
-// relu² feed-forward of one row: every block takes some of the hidden channels, streams their part of the key
-// matrix and, where relu² leaves something, multiplies it with its row of the value matrix (stored
-// transposed, [F, C]) at once. A second kernel adds up what the blocks have found, in order. RWKV-6's gate
-// comes along: its matrix is streamed behind the key's, and the second kernel multiplies by it.
+// relu² feed-forward at batch 1 with 16-bit weights: every block streams some rows of the key matrix and at
+// once multiplies the hidden channels that relu² leaves nonzero by their rows of the value matrix (stored
+// transposed, [F, C]). A second kernel adds up the blocks' partial sums, in order. RWKV-6's gate is fused:
+// its matrix is streamed after the key's, and the second kernel multiplies by it.
 #include <algorithm>
 #include <type_traits>
 
@@ -17,42 +17,42 @@ namespace {
 
 constexpr int kFfnThreads = kStreamThreads;
 constexpr int kFfnTileOut = kStreamTile;  // hidden channels of a tile
-constexpr int kMostFfnTiles = 16;         // of a block
-constexpr int kValueAhead = 4;            // rows of the value matrix on their way
-constexpr int kFfnVector = 8;             // elements of 16 bytes
+constexpr int kMostFfnTiles = 16;         // per block
+constexpr int kValueAhead = 4;            // rows of the value matrix in flight
+constexpr int kFfnVector = 8;             // elements per 16 bytes
 
 template <class T>
 struct FfnRowArguments {
-  const T *in, *remainder, *key, *value;  // [K]; [K], what rounding left of it; [F, K]; [F, C]
+  const T *in, *remainder, *key, *value;  // [K]; [K], rounding remainder; [F, K]; [F, C]
   float remainder_factor;
   float* partial;                  // [blocks, C]
   int k, cols, tiles;              // K, C, F / 16
   const T *gate_in, *gate_weight;  // [K]; [C, K]
   T* gate;                         // [C], before its activation
   int gate_tiles;                  // C / 16, or 0
-  Norming norm;                    // where inputs are made
+  Norming norm;                    // where inputs are computed here
   const float* mix;                // [K]
 };
 
 using Parts = float[kStreamWarps][kMostFfnTiles * kFfnTileOut];
 
-// A block's tiles of hidden channels, which follow one another in memory; those of the gate, which are
-// shorter work, go round.
+// A block's tiles: contiguous ones of hidden channels, and those of the gate, which are less work, dealt out
+// round-robin.
 struct BlockChannels {
   EqualShare keys;
   int gate_first, gates;
   template <class T>
   __device__ explicit BlockChannels(const FfnRowArguments<T>& a) : keys(a.tiles) {
     const int block = blockIdx.x, blocks = gridDim.x, rest = a.tiles % blocks;
-    gate_first = (block - rest + blocks) % blocks;  // blocks with fewer tiles come first
+    gate_first = (block - rest + blocks) % blocks;  // starting with the blocks that have fewer tiles
     gates = (a.gate_tiles - gate_first + blocks - 1) / blocks;
   }
   __device__ int gate(int i) const { return gate_first + (i - keys.count) * static_cast<int>(gridDim.x); }
 };
 
-enum class InputKind : uint8_t { stored, gated, made };  // gated: stored, and a gate comes along
+enum class InputKind : uint8_t { stored, gated, made };  // gated: stored, plus a gate
 
-// The block's tiles of the key matrix, then of the gate's.
+// Multiplies the block's tiles of the key matrix, then of the gate's.
 template <class T, InputKind kKind>
 __device__ void stream_keys(const FfnRowArguments<T>& a, const BlockChannels& share, uint4* shared,
                             Parts& part) {
@@ -81,7 +81,7 @@ __device__ void stream_keys(const FfnRowArguments<T>& a, const BlockChannels& sh
   }
 }
 
-// Hidden channels of the block that relu² has left something of: their numbers and values, in order.
+// Hidden channels of the block that relu² leaves nonzero: numbers and values, in order.
 struct Kept {
   int count;
   int channel[kMostFfnTiles * kFfnTileOut];
@@ -112,7 +112,7 @@ __device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& 
   __syncthreads();
 }
 
-// Every thread: kVectors pieces of eight outputs.
+// Every thread accumulates kVectors pieces of eight outputs.
 template <class T, int kVectors>
 __device__ void multiply_values(const FfnRowArguments<T>& a, const Kept& kept) {
   float sum[kVectors][kFfnVector] = {};
@@ -170,9 +170,9 @@ __global__ void __launch_bounds__(kFfnThreads, 2)
   multiply_values<T, kVectors>(a, kept);
 }
 
-constexpr int kSumOuts = 32;                         // of a block
-constexpr int kSumLanes = kSumOuts / 4;              // threads that hold them
-constexpr int kSumGroups = kFfnThreads / kSumLanes;  // of parts
+constexpr int kSumOuts = 32;                         // per block
+constexpr int kSumLanes = kSumOuts / 4;              // threads per group, four outputs each
+constexpr int kSumGroups = kFfnThreads / kSumLanes;  // groups, each adding up some of the parts
 
 template <class T>
 struct Sum {
@@ -181,7 +181,7 @@ struct Sum {
   const T* gate;   // [cols], or null
   T* out;          // [cols], or
   float* x;        // [cols], to which the sum is added
-  const float* z;  // [cols], or null: what is carried on
+  const float* z;  // [cols], or null: written to the carried shift
   Slots<float> carry;
   const int32_t* slot;
 };
@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(kFfnThreads) sum_parts_kernel(const __grid_con
   for (int i = 0; i < kSumGroups; i++) total += group_sum[i][threadIdx.x];
   if (a.gate != nullptr) total *= sigmoid(to_float(a.gate[c]));
   if (a.x != nullptr) {
-    atomicAdd(a.x + c, total);  // nobody else writes it: a way to add without waiting for what is there
+    atomicAdd(a.x + c, total);  // nobody else writes it: an add that need not wait for a load
   } else {
     a.out[c] = from_float<T>(total);
   }

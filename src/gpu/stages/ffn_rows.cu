@@ -1,7 +1,7 @@
-// relu² feed-forward of two to eight rows in one kernel and a sum: every block streams its part of the key
-// matrix past inputs that its warps keep in registers, and multiplies what relu² leaves in any row with its
-// rows of the value matrix (stored transposed, [F, C]) at once. One block a multiprocessor, so that few
-// partial sums are left for sum_parts to add up, in order.
+// relu² feed-forward of two to eight rows with 16-bit weights, fused into one kernel and a reduction: every
+// block streams its part of the key matrix past inputs in registers, and at once multiplies the hidden
+// channels that relu² leaves nonzero in any row by their rows of the value matrix (stored transposed, [F,
+// C]). One block per SM keeps the partial sums few, which sum_parts adds up in order.
 #include <algorithm>
 #include <type_traits>
 
@@ -22,13 +22,13 @@ namespace {
 constexpr int kFfnRowsWarps = 16;
 constexpr int kFfnRowsThreads = kFfnRowsWarps * kWarp;
 constexpr int kHiddenTile = 16;      // hidden channels of a tile
-constexpr int kMostHiddenTiles = 9;  // of a block: of 16,384 channels a GPU of 114 multiprocessors gives each
-constexpr int kInputPiece = 64;      // inputs that a warp takes at a time
-constexpr int kMostInputPieces = 4;  // of a warp, kept in registers
-constexpr int kRowColumns = 8;       // columns of a matrix instruction: the rows
+constexpr int kMostHiddenTiles = 9;  // per block: F = 16,384 on a GPU of 114 SMs
+constexpr int kInputPiece = 64;      // K of one piece
+constexpr int kMostInputPieces = 4;  // per warp, in registers
+constexpr int kRowColumns = 8;       // N of an mma: the rows
 constexpr int kTileNumbers = kHiddenTile * kRowColumns;
 constexpr int kMostHidden = kMostHiddenTiles * kHiddenTile;
-constexpr int kItemsAhead = 4;  // steps of the value product on their way
+constexpr int kItemsAhead = 4;  // steps of the value GEMM in flight
 
 template <class T>
 struct FfnRowsArguments {
@@ -40,9 +40,9 @@ struct FfnRowsArguments {
 
 using HiddenTiles = EqualShare;  // a block's tiles of hidden channels
 
-// part[tile][warp][channel][row]: what the warp's inputs give. The warps share K (split-K within the block);
-// weights of the next tile are on their way while one is multiplied, those of the first before the kernel in
-// front has finished.
+// part[tile][warp][channel][row]: each warp's partial sums (split-K within the block). Weights of the next
+// tile are in flight while one is multiplied, those of the first before the previous kernel has finished
+// (PDL).
 template <class T, int kPieces>
 __device__ void stream_key_tiles(const FfnRowsArguments<T>& a, const HiddenTiles& own, float* part) {
   const int warp = threadIdx.x / kWarp, g = fragment_group(), q = fragment_place();
@@ -52,7 +52,7 @@ __device__ void stream_key_tiles(const FfnRowsArguments<T>& a, const HiddenTiles
   const auto* low =
       reinterpret_cast<const uint4*>(a.key + static_cast<int64_t>(own.first * kHiddenTile + g) * a.k) +
       warp * kPieceVectors + q;
-  const int high = a.k;  // eight rows further on, in vectors
+  const int high = a.k;  // offset of eight rows, in vectors
   const int next_tile = 2 * a.k;
   uint4 w[kPieces][4], x[kPieces][2];  // (low row, high row) x (first, second half of the piece); the inputs
   const auto fetch = [&](uint4(&to)[4], int p) {
@@ -90,11 +90,11 @@ __device__ void stream_key_tiles(const FfnRowsArguments<T>& a, const HiddenTiles
   }
 }
 
-// Hidden channels of the block that relu² has left something of in any row, in order, and their values, with
-// zeros up to whole steps of the value product.
+// Hidden channels of the block that relu² leaves nonzero in any row, in order, and their values, padded with
+// zeros to whole steps of the value GEMM.
 template <class T>
 struct KeptChannels {
-  static constexpr int kStride = kMostHidden + 8;  // spreads the rows over the banks
+  static constexpr int kStride = kMostHidden + 8;  // against bank conflicts
   int count;
   int channel[kMostHidden];
   alignas(16) unsigned char storage[kRowColumns * kStride * sizeof(T)];
@@ -141,7 +141,7 @@ __device__ void keep_hidden(const FfnRowsArguments<T>& a, const HiddenTiles& own
   __syncthreads();
 }
 
-// A warp's items: for each of its groups of 64 outputs, one step of 16 kept channels after the other.
+// Loop order of a warp: 64-output slice, then step of 16 kept channels.
 struct ValueItem {
   int group, step;
   __device__ void advance(int steps) {
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(kFfnRowsThreads, 1)
   multiply_kept_values<T>(a, kept);
 }
 
-// A block for each multiprocessor, or more where these would have too many tiles.
+// Returns one block per SM, or more where these would have too many tiles.
 int64_t hidden_blocks(int64_t n_ffn, int multiprocessors) {
   const int64_t tiles = n_ffn / kHiddenTile;
   return std::max<int64_t>(std::min<int64_t>(multiprocessors, tiles),

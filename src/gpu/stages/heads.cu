@@ -1,5 +1,5 @@
-// What happens within heads: key preparation, group norm, bonus, and the fused ends of project7 and leave7.
-// One warp per row and head.
+// Per-head work: key preparation, group norm, bonus, and the fused tails of project7 and leave7. One warp per
+// row and head.
 #include "base/check.h"
 #include "gpu/device/element.h"
 #include "gpu/device/ptx.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kHeadsWarps = 4;  // per block
 
-// f(row, head) for each of them, with all lanes of a warp.
+// Calls f(row, head) for each, with all lanes of a warp.
 template <class F>
 __global__ void heads_kernel(int64_t rows, int64_t n_head, F f) {
   pdl_launch_next();
@@ -32,14 +32,13 @@ void for_heads(const Queue& queue, int64_t rows, int64_t n_head, F f) {
 constexpr int kLaneChannels = 4;
 constexpr int kWideThreads = 256;
 
-// f(row, channel) for heads of 64: four channels per lane, a row's lanes in one block.
+// Calls f(row, channel) for heads of 64: four channels per lane, a row's lanes in one block.
 template <class F>
 __global__ void __launch_bounds__(kWideThreads) channels_kernel(int64_t rows, int64_t cols, F f) {
   pdl_launch_next();
   pdl_wait();
   const int64_t item = (static_cast<int64_t>(blockIdx.x) * kWideThreads + threadIdx.x) * kLaneChannels;
-  // Sums over half warps need all lanes of a warp: those past the end look at the last head and store
-  // nothing.
+  // Half-warp sums need all lanes of a warp: those past the end repeat the last head and store nothing.
   const bool inside = item < rows * cols;
   const int64_t at = inside ? item : rows * cols - kHeadSize + threadIdx.x % 16 * kLaneChannels;
   f(at / cols, at % cols, inside);

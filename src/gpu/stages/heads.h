@@ -1,5 +1,5 @@
-// What happens within heads: key preparation, group norm, bonus, and the fused ends of project7 and leave
-// (heads.cu). Shapes as in ops/ops.h.
+// Per-head work: key preparation, group norm, bonus, and the fused tails of project7 and leave (heads.cu).
+// Shapes as in ops/ops.h.
 #pragma once
 
 #include "gpu/device/device.h"
@@ -13,13 +13,13 @@ void bonus7(const Queue&, const TimeMix7&, const Projected7&, Tensor y);
 
 // y = (head_norm(y) + bonus) * g, in place; heads of 64
 void leave_heads7(const Queue&, const TimeMix7&, const Projected7&, Tensor y);
-// The same where `agreement` (f32 [rows, heads]: sums of r * k * r_k) is known.
+// The same, given `agreement` (f32 [rows, heads]: sums of r * k * r_k).
 void leave_heads7(const Queue&, const TimeMix7&, Tensor agreement, Tensor v, Tensor g, Tensor y);
 // y = head_norm(y) * g, in place; heads of 64
 void leave_heads6(const Queue&, const TimeMix6&, Tensor g, Tensor y);
 
-// From raw products to what project7 promises, in place, by the rules of math/finish7.h. Heads of 64.
-// share: the value residual's product, [rows, C]; not read in the first block, which writes v_first.
+// project7's elementwise tail (math/finish7.h), in place on raw GEMM outputs. Heads of 64. share: GEMM output
+// of the value residual, [rows, C]; not read in the first block, which writes v_first.
 void finish_project7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, Tensor share,
                      const Projected7&);
 

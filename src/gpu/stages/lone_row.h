@@ -1,6 +1,6 @@
-// Kernels for a step of one row, where latency is all and accuracy costs nothing: between them vectors keep
-// what f32 has, the residual stream takes its addends at once, and weights are on their way before the kernel
-// in front has finished (programmatic dependent launch).
+// Kernels for steps at batch 1, where latency is all and accuracy costs nothing: vectors between them keep
+// f32 precision, addends go directly to the residual stream, and weights are loaded before the previous
+// kernel has finished (programmatic dependent launch).
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ namespace fulmar::gpu {
 
 // ---- enter_row.cu
 struct RowMix {
-  const float* mix = nullptr;  // f32 [C]; null: 0, which gives z itself
+  const float* mix = nullptr;  // f32 [C]; null: 0, i.e. z itself
   Pair out;
 };
 constexpr int kMostRowMixes = 6;
@@ -27,19 +27,19 @@ struct LowPairs7 {  // first halves of the low-rank paths, activations applied; 
   Pair w, a, v, g;
 };
 struct RowValues7 {
-  Tensor r, k, v;         // raw products, f32 [1, C]
+  Tensor r, k, v;         // raw GEMM outputs, f32 [1, C]
   Tensor v_first;         // f32 [1, C]; written in the first block
-  Tensor v_first_narrow;  // the same in the activation type, for blocks that go another way
+  Tensor v_first_narrow;  // in the activation type, for blocks without these kernels
 };
 bool suits_attend_row7(const TimeMix7&, bool first_block);
-// From raw products to what the output product takes: second halves of the low-rank paths, key preparation,
-// recurrence and head end.
+// Computes y from raw GEMM outputs: second low-rank GEMMs, key preparation, recurrence, head norm, bonus and
+// gate.
 void attend_row7(const Queue&, const Batch&, const TimeMix7&, bool first_block, const LowPairs7&,
                  const RowValues7&, StateField wkv, const Pair& y, const Prefetch& = {},
                  const RowNorm& made = {});
 
 // ---- ffn_row.cu: value @ relu²(key @ in), value stored transposed
-// RWKV-6's gate, [C, C] as `weight`: the result is multiplied by sigmoid(weight @ in). `out` [1, C]: working
+// RWKV-6's gate: the result is multiplied by sigmoid(weight @ in), weight [C, C]. `out` [1, C]: working
 // memory.
 struct FfnRowGate {
   Tensor in;
@@ -47,18 +47,18 @@ struct FfnRowGate {
   Tensor out;
 };
 struct FfnRow {
-  Pair in;  // or made from `norm` and `mix`, f32 [C]
+  Pair in;  // or computed from `norm` and `mix`, f32 [C]
   Weight key, value;
   FfnRowGate gate;
   RowNorm norm;
   const float* mix = nullptr;
 };
-// In how many parts the result is found, by a block each; 0: these matrices do not suit.
+// Returns the number of partial sums (one per block); 0: matrices not supported.
 int64_t ffn_row_parts(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate = {});
-// parts, f32 [ffn_row_parts, C]: their sum is the result.
+// Writes the partial sums to parts, f32 [ffn_row_parts, C].
 void ffn_row(const Queue&, const FfnRow&, Tensor parts);
-// `out` [1, C]: f32, to which their sum is added or, where `adds` is false, which it becomes; or of the
-// activation type, which it becomes, times sigmoid(gate.out).
+// Adds up the parts into `out` [1, C]: added to an f32 `out` if `adds`, else stored; in the activation type
+// stored, times sigmoid(gate.out).
 void sum_parts(const Queue&, Tensor parts, Tensor out, const FfnRowGate& gate = {}, const RowNorm& made = {},
                bool adds = true);
 

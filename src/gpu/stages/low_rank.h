@@ -1,5 +1,4 @@
-// Second halves of the low-rank paths, and what becomes of their products on the spot (low_rank7.cu,
-// low_rank6.cu, sm90/finish_panels7.cu).
+// Second low-rank GEMMs with fused elementwise tails (low_rank7.cu, low_rank6.cu, sm90/finish_panels7.cu).
 #pragma once
 
 #include <span>
@@ -10,17 +9,18 @@
 
 namespace fulmar::gpu {
 
-// ---- RWKV-7: all that project7 still owes, by the rules of math/finish7.h; heads of 64
-// Up to so many rows low_rank_finish7; from there on, where there are panels, finish_panels7.
+// ---- RWKV-7: with project7's elementwise tail (math/finish7.h); heads of 64
+// Most rows for low_rank_finish7; above, finish_panels7 is faster where it runs.
 constexpr int64_t kMostLowRankRows = 64;
-// Whether they take a second half: plain 16-bit weights [C, R] as they are, R a multiple of 8.
+// Returns whether both support a second low-rank matrix: plain 16-bit weights [C, R] as stored, R a multiple
+// of 8.
 bool suits_second_half7(const Weight& second);
-struct LowRows7 {  // first halves, activations applied; [rows, R] each
+struct LowRows7 {  // outputs of the first low-rank GEMMs, activations applied; [rows, R] each
   Tensor w, a, v, g;
 };
 void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
                       const Projected7&);
-// The same for more rows, as the epilogue of panels; compute capability 9.0.
+// The same for more rows, as the epilogue of the wgmma GEMM; compute capability 9.0.
 void finish_panels7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
                     const Projected7&, int multiprocessors);
 

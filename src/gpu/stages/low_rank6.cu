@@ -1,6 +1,6 @@
-// RWKV-6's low-rank paths, second half: products with matrices [C, R] of few inputs, and what becomes of them
-// on the spot: the data-dependent mixes of enter6, the decay of project6. One kernel for any number of rows:
-// a block keeps its channels' weights in shared memory while its warps go from rows to rows.
+// RWKV-6's second low-rank GEMMs, [C, R] with small R, with fused tails: the data-dependent mixes of enter6,
+// the decay of project6. One kernel for any number of rows: a block keeps its channels' weights in shared
+// memory while its warps stride over the rows.
 #include <algorithm>
 
 #include "base/check.h"
@@ -15,12 +15,12 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kBlockOut = 64;                  // channels of a block
-constexpr int kLowRank6Tiles = kBlockOut / 8;  // accumulators of a warp
-constexpr int kPathChannels = 16;              // channels of a lane
-constexpr int kPathRows = 16;                  // rows of an accumulator
+constexpr int kBlockOut = 64;                  // channels per block
+constexpr int kLowRank6Tiles = kBlockOut / 8;  // accumulators per warp
+constexpr int kPathChannels = 16;              // channels per lane
+constexpr int kPathRows = 16;                  // rows per accumulator
 constexpr int kLowRank6Warps = 4, kLowRank6Threads = kLowRank6Warps * kWarp;
-constexpr int kStepInputs = 32;                      // that two instructions take
+constexpr int kStepInputs = 32;                      // K of two mma
 constexpr int kStepPieces = kLowRank6Tiles * kWarp;  // pieces of eight weights: [tile][lane]
 constexpr int kMixed = 5;                            // paths of enter6
 constexpr int64_t kEnoughBlocks = 512;               // from here on a block does all paths of its rows
@@ -29,9 +29,9 @@ constexpr size_t kLowRankSharedBytes = 48 << 10;
 template <class T>
 struct Paths {
   int rows, rank, count;
-  int each;                   // paths of a block
-  int groups_each;            // groups of kLowRank6Warps * kPathRows rows of a block
-  unsigned across;            // blocks beyond so many along x only bring weights ahead
+  int each;                   // paths per block
+  int groups_each;            // groups of kLowRank6Warps * kPathRows rows per block
+  unsigned across;            // blocks beyond this grid.x only prefetch weights
   Rows<const T> low;          // [rows, count * rank]
   const T* weight[kMixed];    // [C, rank]
   const float* base[kMixed];  // [C], added to the product
@@ -40,13 +40,13 @@ struct Paths {
   Rows<const T> z, previous;  // of the mixes
 };
 
-// Column `column` of accumulator `tile` is this channel of the block, so that a lane's channels are
-// neighbours: 16q to 16q + 15.
+// Maps column `column` of accumulator `tile` to a channel of the block, so that a lane's channels 16q to 16q
+// + 15 are adjacent.
 __device__ constexpr int channel_of(int tile, int column) {
   return kPathChannels * (column / 2) + 2 * tile + column % 2;
 }
 
-// [path][step][tile][lane], as the lanes of matrix instructions take them; zero beyond the rank.
+// [path][step][tile][lane], in the register order of mma's lanes; zero beyond the rank.
 template <class T>
 __device__ void fetch_path_weights(const Paths<T>& paths, int first_path, int count, int64_t channel,
                                    uint4* weights) {
@@ -62,7 +62,7 @@ __device__ void fetch_path_weights(const Paths<T>& paths, int first_path, int co
   __pipeline_commit();
 }
 
-// 16 neighbouring channels of one row.
+// 16 adjacent channels of one row.
 template <class T>
 struct LowRankPiece {
   uint4 v[2];
@@ -86,7 +86,7 @@ struct LowRankPiece {
   }
 };
 
-// Of the lane's two rows and eight inputs a step: low and high row of the product's left operand.
+// Loads the left operand: the lane's two rows (low and high), eight inputs per step.
 template <class T>
 __device__ void multiply_low_rank(const T* low, const T* high, const uint4* weights, int rank,
                                   float (&sum)[kLowRank6Tiles][4]) {
@@ -104,7 +104,7 @@ __device__ void multiply_low_rank(const T* low, const T* high, const uint4* weig
   }
 }
 
-// One warp, 16 rows from `first` on, all paths of the block.
+// One warp: 16 rows from `first` on, all paths of the block.
 template <class T, bool kMixes>
 __device__ void finish_paths(const Paths<T>& paths, int first, int first_path, int count, int64_t channel,
                              const uint4* weights) {
@@ -143,7 +143,7 @@ __device__ void finish_paths(const Paths<T>& paths, int first, int first_path, i
   }
 }
 
-// Grid: channels; groups of paths; groups of rows.
+// Grid: channels, groups of paths, groups of rows.
 template <class T, bool kMixes>
 __global__ void __launch_bounds__(kLowRank6Threads)
     low_rank6_kernel(const __grid_constant__ Paths<T> paths, const __grid_constant__ Prefetch ahead) {

@@ -1,5 +1,5 @@
-// Second half of RWKV-7's low-rank paths: products with matrices [C, R] of few inputs, and all that project7
-// still owes on the spot: biases, sigmoids, the value residual and the key preparation.
+// RWKV-7's second low-rank GEMMs, [C, R] with small R, with project7's elementwise tail fused: biases,
+// sigmoids, value residual and key preparation.
 #include "base/check.h"
 #include "gpu/gemm/skinny_product.h"
 #include "gpu/math/finish7.h"
@@ -24,7 +24,7 @@ struct LowRankFinish {
   Rows<T> k, v, u, kk, alpha, g, v_first;
 };
 
-// What becomes of one row's 64 products of a path; a warp does it, two channels per lane.
+// Applies the tail to one row's 64 outputs of a path; one warp, two channels per lane.
 template <class T>
 __device__ void finish_path(const LowRankFinish<T>& to, int path, int row, int64_t c, const Float2& product) {
   switch (path) {
@@ -53,7 +53,7 @@ __device__ void finish_path(const LowRankFinish<T>& to, int path, int row, int64
   }
 }
 
-// One block per head, path and group of rows: four tiles of 16 outputs, each shared by two warps.
+// One block per head, path and group of rows: four tiles of 16 outputs, two warps each.
 template <class T, int kTiles>
 __global__ void __launch_bounds__(kLowRank7Threads, 2)
     low_rank_finish7_kernel(const __grid_constant__ LowRankFinish<T> to) {

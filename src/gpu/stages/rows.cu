@@ -1,4 +1,4 @@
-// Primitives on rows: embedding, norm, shift, mixes, elementwise maths. One block per row.
+// Row primitives: embedding, norm, shift, mixes, elementwise maths. One block per row.
 #include "base/check.h"
 #include "gpu/device/element.h"
 #include "gpu/device/for_rows.h"
@@ -9,8 +9,8 @@ namespace fulmar::gpu {
 
 namespace {
 
-// The row in shared memory becomes its normalised self, handed to `store` four at a time. Two passes: the
-// variance is that of differences from the mean.
+// Normalises the row in shared memory and passes it to `store`, four numbers at a time. Two passes: variance
+// from the differences to the mean.
 template <class Store>
 __device__ void normalise_row(float* row, int64_t cols, const float* weight, const float* bias,
                               float* scratch, Store store) {
@@ -115,13 +115,13 @@ void keep_shifts_of(const Queue& queue, Batch batch, Tensor z, StateField carry)
   });
 }
 
-// What the first layer carries on of a slot, and where the ring has it.
+// The first layer's shift of a slot, and where the ring holds it.
 struct KeptShift {
   std::byte* to;
   const std::byte* from;
 };
 
-// Both shifts of all layers in one launch: the time mix's, then the channel mix's.
+// Restores both shifts of all layers in one launch: the time mix's, then the channel mix's.
 template <class T>
 void restore_shifts_of(const Queue& queue, const State& state, int64_t slot, int64_t ring_row) {
   const auto kept = [&](const StateField& field) {
@@ -138,7 +138,7 @@ void restore_shifts_of(const Queue& queue, const State& state, int64_t slot, int
   });
 }
 
-// The mix is f32 [1, C] or T [rows, C], to which `delta` [rows, C] is added where it is given.
+// The mix is f32 [1, C] or T [rows, C]; `delta` [rows, C] is added to it where given.
 template <class T>
 void lerp_of(const Queue& queue, Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out) {
   const auto a = rows_of<T>(z), b = rows_of<T>(other), to = rows_of<T>(out), per_row = rows_of<T>(mix);

@@ -1,4 +1,4 @@
-// Primitives on rows (rows.cu): embedding, norm, token shift, mixes and elementwise maths. Shapes as in
+// Row primitives (rows.cu): embedding, norm, token shift, mixes and elementwise maths. Shapes as in
 // ops/ops.h.
 #pragma once
 
@@ -14,9 +14,9 @@ void add(const Queue&, Tensor x, Tensor pending);
 // z = layer_norm(x + pending), x updated; an empty pending counts as zero
 void add_norm(const Queue&, Tensor x, Tensor pending, const Norm&, Tensor z);
 void shift(const Queue&, const Batch&, Tensor z, StateField carry, Tensor out);
-// z of the rows that may be rolled back, into the ring of what is carried on.
+// Appends z of the rows that may be rolled back to the shift ring.
 void keep_shifts(const Queue&, const Batch&, Tensor z, StateField carry);
-// The carried vectors of all layers of a slot from such a row of the ring.
+// Restores the carried vectors of all layers of a slot from row `ring_row` of its ring.
 void restore_shifts(const Queue&, const State&, int64_t slot, int64_t ring_row);
 void lerp(const Queue&, Tensor z, Tensor other, Tensor mix, Tensor out);
 void lerp_shifted(const Queue&, Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out);

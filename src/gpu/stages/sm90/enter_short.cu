@@ -1,6 +1,6 @@
-// The beginning of a half block for sequences of few rows. A cluster of blocks takes a sequence, each block
-// some channels of all its rows, so that no other reads what it updates in place; what blocks tell each other
-// are moments, through distributed shared memory.
+// The pre-mix of a half block for sequences of few rows. A cluster takes a sequence, each of its blocks some
+// channels of all its rows, so that no other block reads what it updates in place; blocks exchange moments
+// through distributed shared memory.
 #include <type_traits>
 
 #include "gpu/device/ptx.h"
@@ -11,24 +11,24 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kSpread = 8;                                                            // blocks of a cluster
-constexpr int kSpreadWarps = kWarp / kSpread, kSpreadThreads = kSpreadWarps * kWarp;  // of a group of a block
-constexpr int kWarpCols = kWarp * kEnterVector;  // channels of a warp, whose moments are a part of the row's
+constexpr int kSpread = 8;                                                            // blocks per cluster
+constexpr int kSpreadWarps = kWarp / kSpread, kSpreadThreads = kSpreadWarps * kWarp;  // per group
+constexpr int kWarpCols = kWarp * kEnterVector;  // channels per warp, which computes partial moments of them
 constexpr int kMostSpreadCols = kWarp * kWarpCols;
 constexpr int64_t kMostSpreadRows = 128;
-// Up to so many sequences rows are shared out among groups; more fill the multiprocessors by themselves.
+// Up to this many sequences, their rows are divided among groups of threads; more fill the GPU without.
 constexpr int64_t kMostGrouped = 8;
 
-// What the cluster's warps have found of each row: mean and squares around it. [row, warp of the cluster]
+// Mean and sum of squared differences of each warp's channels: [row, warp of the cluster].
 template <int kRows>
 using MomentParts = float2[kRows][kWarp];
 
-// Channels that warp `part` of the cluster has of a row.
+// Returns how many channels of a row warp `part` of the cluster has.
 __device__ __forceinline__ float held_by(int part, int cols) {
   return static_cast<float>(min(max(cols - part * kWarpCols, 0), kWarpCols));
 }
 
-// A warp's moments of one row to all blocks of the cluster.
+// Writes a warp's partial moments of one row to all blocks of the cluster.
 template <int kRows>
 __device__ void tell_moments(const Float4& v, bool has, int part, int cols, int row,
                              MomentParts<kRows>& parts) {
@@ -41,7 +41,7 @@ __device__ void tell_moments(const Float4& v, bool has, int part, int cols, int 
   if (lane < kSpread) store_cluster(address_in(lane, &parts[row][part]), make_float2(mean, squares));
 }
 
-// Of all channels, in order.
+// Merges the partial moments of a row, in order.
 template <int kRows>
 __device__ MeanAndScale row_moments(const MomentParts<kRows>& parts, int row, int cols) {
   const int lane = threadIdx.x % kWarp;
@@ -52,9 +52,8 @@ __device__ MeanAndScale row_moments(const MomentParts<kRows>& parts, int row, in
   return {mean, rsqrtf(warp_sum(found.y + count * away * away) / all + kLayerNormEps)};
 }
 
-// A group of 128 threads has kEach rows of the block's channels, and reads the one in front of them again,
-// from which the first is mixed: what is read is all on the chip before the cluster meets, and updated behind
-// that.
+// A group of 128 threads has kEach rows of the block's channels, and also reads the row before them, which
+// the first is mixed with. All reads precede the cluster barrier, all in-place updates follow it.
 template <class T, int kGroups, int kEach>
 __global__ void __cluster_dims__(kSpread) __launch_bounds__(kGroups* kSpreadThreads)
     enter_short_kernel(Batch batch, EnterInputs in, Slots<float> carry,
@@ -81,7 +80,7 @@ __global__ void __cluster_dims__(kSpread) __launch_bounds__(kGroups* kSpreadThre
   const bool keeps = step.keeps != 0 && rows > 1;
   Float4 previous{};
   if (first == 0) previous = rounded<T>(load4(carried));
-  sync_cluster();  // all blocks run, so that their shared memory may be written
+  sync_cluster();  // all blocks are resident: their shared memory may be written
   pdl_wait();
   const auto read = [&](int r) {
     Float4 v = load4(in.x + (begin + r) * in.x_stride + c);

@@ -1,4 +1,4 @@
-// Second halves of RWKV-7's low-rank paths by panels, and in their epilogue all that project7 still owes.
+// RWKV-7's second low-rank GEMMs by wgmma, with project7's elementwise tail in their epilogue.
 #include <algorithm>
 
 #include "gpu/gemm/sm90/wgmma_kernel.h"
@@ -11,7 +11,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-// The paths' products; the one that the first block lacks comes last.
+// The paths' GEMMs; the first block lacks the last one.
 enum FinishProduct : int { kGateProduct, kDecayProduct, kRateProduct, kValueProduct };
 
 template <class T>
@@ -90,8 +90,7 @@ struct FinishProject7 {
   }
 };
 
-// The second halves are short, so what counts is how many subtiles a block has: the shape with fewer of them,
-// one after the other.
+// K is short, so the shape with fewer subtiles per SM, one after the other, is faster.
 template <class F>
 void with_finish_shape(GemmList products, int multiprocessors, F&& f) {
   const auto subtiles = [&](auto shape) {
