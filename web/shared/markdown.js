@@ -11,9 +11,24 @@ const escape = (text) => text.replace(/[&<>"]/g, (one) => escapes[one]);
 // A formula has a longest length: a mark that none closes would be looked for to the end of the text, from every mark.
 const BLOCK_MATHS = /^ {0,3}(?:\$\$([\s\S]{1,4000}?)\$\$|\\\[([\s\S]{1,4000}?)\\\])[ \t]*(?:\n|$)/;
 const INLINE_MATHS = /^(?:\$\$([^$\n]{1,1000}?)\$\$|\\\[([^\n]{1,1000}?)\\\]|\\\(([^\n]{1,1000}?)\\\)|\$(?![\s\d])((?:\\.|[^$\\\n]){1,1000}?)(?<!\s)\$(?!\d))/;
-// The formula that may end a paragraph, and how far it is looked for.
-const NEXT_BLOCK_MATHS = /(?:\$\$[\s\S]{1,4000}?\$\$|\\\[[\s\S]{1,4000}?\\\])[ \t]*(?:\n|$)/;
+// Its marks where it may end a paragraph, and how far it is looked for.
+const BLOCK_MARKS = [{ opens: "$$", closes: /\$\$[ \t]*(?:\n|$)/g }, { opens: "\\[", closes: /\\\][ \t]*(?:\n|$)/g }];
 const FAR = 4000;
+
+// Where the first block formula begins near the front of a text; undefined where none does. Looks at each sign once: behind a
+// first mark that nothing closes another one is closed by nothing, too.
+function nextBlockMaths(source) {
+  const near = source.slice(0, 2 * FAR);
+  const places = BLOCK_MARKS.flatMap(({ opens, closes }) => {
+    const place = near.indexOf(opens);
+    if (place < 0 || place > FAR) return [];
+    closes.lastIndex = place + 3;
+    const end = closes.exec(near);
+    const cut = near.length < source.length && end && end.index + end[0].length === near.length;
+    return end && !cut && end.index <= place + 2 + FAR ? [place] : [];
+  });
+  return places.length > 0 ? Math.min(...places) : undefined;
+}
 
 function mathsToken(type, match, display) {
   return { type, raw: match[0], tex: match.slice(1).find((group) => group !== undefined).trim(), display };
@@ -25,7 +40,7 @@ const mathsHtml = ({ tex, display }) =>
 const mathsExtensions = [
   {
     name: "blockMaths", level: "block", renderer: mathsHtml,
-    start: (source) => source.slice(0, FAR).match(NEXT_BLOCK_MATHS)?.index,
+    start: nextBlockMaths,
     tokenizer(source) {
       const match = BLOCK_MATHS.exec(source);
       return match ? mathsToken("blockMaths", match, true) : undefined;
