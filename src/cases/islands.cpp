@@ -23,7 +23,7 @@ Stage::Layers& Stage::layers() {
 
 namespace {
 
-// Backends may join or rearrange the weights of a layer once it is whole.
+// Finishes a layer: backends may join or rearrange its weights.
 template <class Att, class Ffn>
 std::pair<Att, Ffn>& finish(Stage& stage, std::optional<std::pair<Att, Ffn>>& layer, Att att, Ffn ffn) {
   layer.emplace(std::move(att), std::move(ffn));
@@ -105,7 +105,7 @@ Island::Run project7(Stage& stage, bool first_block) {
   };
 }
 
-// Inputs in the ranges that project7 leaves: a unit key per head, a rate between 0 and 1.
+// Gives inputs in the ranges of project7's outputs: a unit key per head, a rate between 0 and 1.
 void give_projected7(Stage& stage) {
   const auto unit = 1.7 / std::sqrt(static_cast<double>(stage.shape().head_size));
   stage.give_rows(4);               // r, k, v, g
@@ -169,8 +169,8 @@ Island::Run channel_mix7(Stage& stage, bool deep) {
   };
 }
 
-// As a model runs it: at once where the backend has a shorter way, island by island elsewhere. What the
-// islands leave pending is added to x, so that outcomes can be compared.
+// Runs a block as a model does: at once where the backend can, else island by island. What the islands leave
+// pending is added to x, so that results can be compared.
 Island::Run block7(Stage& stage) {
   const TimeMix7& att = stage.time_mix7();
   const ChannelMix7& ffn = stage.channel_mix7();
@@ -223,7 +223,7 @@ Island::Run project6(Stage& stage) {
   };
 }
 
-// Decays from almost none to almost all, which have no lower bound in RWKV-6.
+// Decays from almost none to almost all: RWKV-6's have no lower bound.
 void give_projected6(Stage& stage) {
   stage.give_rows(4);         // r, k, v, g
   stage.give_rows(1, -7, 5);  // u

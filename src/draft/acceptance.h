@@ -1,4 +1,4 @@
-// Which drafted tokens count, and how often a source of drafts is right. Pure.
+// How many drafted tokens are accepted, and how often a source of drafts is right. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,31 +9,30 @@
 
 namespace fulmar {
 
-// The acceptance rule: drawn[i] is what the row in front of drafts[i] draws with its own key (seed and
-// position), given that the drafts before it are right. A draft counts while it is what would have been
-// drawn, so that the text is the one without drafts, at any temperature. Returns how many count; drawn[that]
-// is the next token.
+// Returns how many drafts are accepted; drawn[that] is the next token. drawn[i] is what the row before
+// drafts[i] draws with its own key (seed and position), assuming that the drafts before it are right. A draft
+// is accepted while it equals the draw, so that the text is the same as without drafts, at any temperature.
 inline size_t accepted_drafts(std::span<const int32_t> drafts, std::span<const SampledToken> drawn) {
   size_t count = 0;
   while (count < drafts.size() && !drawn[count].stops && drawn[count].token == drafts[count]) count++;
   return count;
 }
 
-// The share of drafted tokens that were right where all before them were, over the last ones.
+// Estimates the share of drafted tokens that are right when all before them are, from recent drafts.
 class AcceptanceRate {
  public:
-  // `memory`: tokens after which an observation counts 1/e.
+  // `memory`: number of tokens after which an observation's weight has fallen to 1/e.
   explicit AcceptanceRate(double memory) : kept_(1 - 1 / memory) {}
   AcceptanceRate() : AcceptanceRate(32) {}
 
-  // A draft of which so many tokens were right, and of which another one was wrong or not.
+  // Records a draft of which `right` tokens were right, and whether a wrong one followed.
   void observe(int64_t right, bool wrong) {
     for (int64_t i = 0; i < right; i++) add(1);
     if (wrong) add(0);
   }
-  // With few observations, near to what was expected before.
+  // Returns the estimate; with few observations close to `expected`.
   double value(double expected) const {
-    constexpr double kWeight = 4;  // of the expectation, in observations
+    constexpr double kWeight = 4;  // of `expected`, in observations
     return (right_ + kWeight * expected) / (judged_ + kWeight);
   }
 

@@ -38,7 +38,7 @@ std::vector<int64_t> choose_draft_lengths(std::span<const DraftOffer> offers, co
     if (length < offer.most) next.push({added.gain * offer.rate, added.offer});
     tokens += added.gain;
     if (offer.by_model) model_steps = std::max(model_steps, length);
-    // More rows never take less time, whatever noise says.
+    // Larger steps never take less time, whatever measurement noise says.
     const double seconds = std::max(cost.of(budget.rows + rows), alone) +
                            static_cast<double>(model_steps) * budget.draft_seconds;
     const double speed = tokens / seconds;

@@ -9,14 +9,14 @@
 
 namespace fulmar {
 
-// What a sequence could be drafted, as this decision sees it.
+// What could be drafted for a sequence.
 struct DraftOffer {
-  double rate = 0;        // the probability that a token is right where those before it are
+  double rate = 0;        // probability that a token is right when those before it are
   int64_t most = 0;       // tokens that can be drafted
   bool by_model = false;  // each costs a step of the draft model
 };
 
-// The step that would run without drafts, and what drafts may add to it.
+// The step without drafts, and what drafts may add to it.
 struct DraftBudget {
   int64_t rows = 0;          // without drafts
   int64_t sequences = 0;     // that draw a token
@@ -24,11 +24,11 @@ struct DraftBudget {
   double draft_seconds = 0;  // of one step of the draft model
 };
 
-// Gains below this share of the speed without drafts are not worth their risk.
+// Smaller gains than this share of the speed without drafts are not worth the risk.
 constexpr double kLeastDraftGain = 0.03;
 
-// How many tokens of each offer the step feeds: those that make the expected tokens a second the most, most
-// likely ones first; all 0 where drafts do not pay. Same order and length as the offers.
+// Returns how many tokens of each offer the step feeds: those that maximise the expected tokens per second,
+// likeliest first; all 0 where drafts do not pay. Same order and length as the offers.
 std::vector<int64_t> choose_draft_lengths(std::span<const DraftOffer> offers, const DraftBudget& budget,
                                           const StepCost& cost);
 

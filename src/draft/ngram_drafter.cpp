@@ -1,4 +1,4 @@
-// Chains of earlier positions with equal last two tokens, as in dictionary coders.
+// Hash chains, as in dictionary coders: earlier positions that end with the same two tokens.
 #include "draft/ngram_drafter.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ void NgramDrafter::index_all() {
   for (size_t at = 0; at < text_.size(); at++) index(at);
 }
 
-// A hash of the two tokens that end at this position.
+// Returns the hash bucket of the two tokens that end at this position.
 size_t NgramDrafter::bucket(size_t at) const {
   const auto pair =
       static_cast<uint64_t>(static_cast<uint32_t>(text_[at - 1])) << 32 | static_cast<uint32_t>(text_[at]);
@@ -69,7 +69,7 @@ void NgramDrafter::index(size_t at) {
   latest = static_cast<int32_t>(at);
 }
 
-// Tokens before and at this position that equal the last ones of the text.
+// Returns how many tokens before and at this position equal the end of the text.
 size_t NgramDrafter::match_length(size_t at) const {
   const size_t most = std::min(at + 1, limits_.longest), last = text_.size() - 1;
   size_t length = 0;

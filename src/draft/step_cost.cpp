@@ -6,8 +6,9 @@ namespace fulmar {
 
 namespace {
 
-constexpr int64_t kMostRows = 1024;        // larger steps are not for speculation to judge
-constexpr double kDown = 0.5, kUp = 0.05;  // how far a shorter and a longer time move what is kept
+constexpr int64_t kMostRows = 1024;  // larger steps are not recorded
+// weight of a new measurement that is shorter, longer than the estimate
+constexpr double kDown = 0.5, kUp = 0.05;
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// What a step takes by its number of rows, as measured while it runs. Pure: times are handed in.
+// The time of a step by its number of rows, measured while the engine runs. Pure: times are passed in.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@ namespace fulmar {
 
 class StepCost {
  public:
-  // A step of so many rows has taken so long. Near the least of what was measured: others' use of the machine
-  // makes steps longer, never shorter.
+  // Records a step's time. The estimate stays near the least measured: other load makes steps longer, never
+  // shorter.
   void record(int64_t rows, double seconds);
 
-  // Seconds of a step of so many rows; between measured numbers in proportion, beyond them as the nearest, so
-  // that what is not known looks cheap and is tried. 0: nothing was measured.
+  // Returns the seconds of a step of `rows` rows, interpolated between measured sizes. Beyond them it is the
+  // nearest one's, so that unknown sizes look cheap and are tried. 0: nothing was measured.
   double of(int64_t rows) const;
 
-  // Steps since one of so many rows was last measured; very many where there was none.
+  // Returns the steps since this size was last measured; a very large number if never.
   int64_t age(int64_t rows) const;
 
  private:

@@ -16,8 +16,8 @@ void Binder::fail(Error error) {
 
 Status Binder::status() const { return status_; }
 
-// Null, and an error kept, where the tensor is missing, of another shape or of neither floats nor, where they
-// may be, quantised.
+// Returns null, and keeps an error, where the tensor is missing, has another shape, or is neither float nor
+// (where `coded`) quantised.
 const StoredTensor* Binder::find(const std::string& name, std::span<const int64_t> shape, bool coded) {
   if (!status_.ok()) return nullptr;
   const StoredTensor* tensor = checkpoint_.find(name);
@@ -38,7 +38,7 @@ const StoredTensor* Binder::find(const std::string& name, std::span<const int64_
   return tensor;
 }
 
-// The part of a matrix that the slice has; what had to be copied for it lies in `copy`, but for a dry run.
+// Returns the slice's part of a matrix; columns that had to be copied are in `copy`, except in a dry run.
 Result<HostMatrix> Binder::cut_out(const std::string& name, const HostMatrix& whole, Cut cut,
                                    Copy& copy) const {
   if (slice_.whole() || cut == Cut::none) return whole;

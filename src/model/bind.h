@@ -1,4 +1,4 @@
-// From a checkpoint with official names to the weight structs of ops/args.h. Knows shapes, not mathematics.
+// Binds a checkpoint's named tensors to the weight structs of ops/args.h. Knows shapes, not mathematics.
 #pragma once
 
 #include <deque>
@@ -21,12 +21,12 @@ namespace fulmar {
 // error, so that binding code reads as a list of names.
 //
 // A dry binder, one without a fingerprint, imports nothing and leaves all data null: it checks the same
-// tensors and adds up the bytes that a real one would take.
+// tensors and adds up the bytes that an import would take.
 class Binder {
  public:
-  // `fingerprint` grows with what is bound: where several devices share a model's weights, they share it,
-  // too, and bind in the model's order. Null in a dry binder. Of a slice, what is cut is bound in part;
-  // names, shapes and the fingerprint are those of the whole.
+  // `fingerprint` is updated with what is bound. Devices that share a model's weights share it, too, and bind
+  // in the model's order; null in a dry binder. With a slice, matrices are bound in part; names, shapes and
+  // the fingerprint are the whole matrix's.
   Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops, Fingerprint* fingerprint,
          const Slice& slice = {});
 
@@ -40,13 +40,13 @@ class Binder {
   Weight factor(const std::string& name, int64_t in, int64_t out, Cut cut = Cut::none);
   // Slice `index` of a tensor stored [slices, in, out].
   Weight factor_slice(const std::string& name, int64_t index, int64_t slices, int64_t in, int64_t out);
-  // n numbers, stored in any shape that holds no more, as [1, n]. Cut by outputs: those of the slice.
+  // Binds n numbers, stored in any shape, as [1, n]. Cut::outputs: the slice's part of them.
   Tensor vector(const std::string& name, int64_t n, Cut cut = Cut::none);
-  // Several vectors as the rows of one tensor [names, n].
+  // Binds several vectors as the rows of one tensor [names, n].
   Tensor rows(const std::string& prefix, std::initializer_list<std::string_view> names, int64_t n);
   Norm norm(const std::string& name, int64_t n, Cut cut = Cut::none);
 
-  // To be called when the weights of a layer are bound.
+  // Call when the weights of a layer are bound.
   template <class TimeMix, class ChannelMix>
   Status finish_layer(TimeMix& att, ChannelMix& ffn) {
     if (!status_.ok() || dry()) return status_;
@@ -55,10 +55,11 @@ class Binder {
 
   void fail(Error error);
   Status status() const;
-  // Whether what is bound from now on was bound on another device already: the fingerprint has it.
+  // Sets whether what is bound from now on was bound on another device before, so that the fingerprint has
+  // it.
   void repeats(bool again) { repeats_ = again; }
-  size_t bytes() const { return bytes_; }  // of backend memory that the weights take
-  // Copies of columns that weights point to: to be kept as long as these.
+  size_t bytes() const { return bytes_; }  // of backend memory for the weights
+  // A copy of columns that a weight points to; keep it as long as the weight.
   struct Copy {
     bool made = false;
     std::vector<std::byte> codes;
@@ -73,7 +74,7 @@ class Binder {
   Tensor import_vectors(std::span<const float> values, int64_t rows);
   Result<HostMatrix> cut_out(const std::string& name, const HostMatrix& whole, Cut cut, Copy& copy) const;
   Weight import(const StoredTensor& tensor, const HostMatrix& whole, WeightRole role, Cut cut);
-  // Whether what is bound here adds to the fingerprint.
+  // Returns whether what is bound now updates the fingerprint.
   bool names() const { return !repeats_ && slice_.index == 0; }
 
   const Checkpoint& checkpoint_;

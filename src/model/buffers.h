@@ -1,4 +1,4 @@
-// Activation tensors that live as long as a model: first declared, so that their size is known before
+// Activation tensors that live as long as a model: declared first, so that their size is known before
 // anything is allocated, then placed in one block.
 #pragma once
 
@@ -16,7 +16,7 @@ class Buffers {
   Buffers(const Buffers&) = delete;  // declared tensors are members of the same object
   Buffers& operator=(const Buffers&) = delete;
 
-  // `tensor` gets its shape at once and its memory in place().
+  // Declares a tensor: it gets its shape now, and its memory in place().
   void declare(Tensor& tensor, int64_t rows, int64_t cols, DType dtype);
   size_t bytes() const { return bytes_; }
   Status place(Ops& ops);

@@ -35,7 +35,8 @@ void Fingerprint::add(std::string_view name, const HostMatrix& matrix) {
       const size_t row_bytes = bytes_for(matrix.dtype, matrix.cols);
       add_bytes(matrix.data + static_cast<size_t>(row) * row_bytes, std::min(kBlockRun, row_bytes));
       if (matrix.scales == nullptr) continue;
-      const int64_t groups = matrix.cols / matrix.group;  // equal codes with other scales are other weights
+      // the same codes with other scales are other weights
+      const int64_t groups = matrix.cols / matrix.group;
       add_bytes(matrix.scales + row * groups, static_cast<size_t>(std::min(kRun, groups)) * sizeof(float));
       continue;
     }

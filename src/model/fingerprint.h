@@ -1,4 +1,4 @@
-// A short name for a set of weights, made from their shapes and a sample of their numbers.
+// An identifier of a set of weights: a hash of their shapes and a sample of their numbers.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace fulmar {
 
-// Equal for equal numbers, whether a file holds them as f32, f16 or bf16 and in whatever layout. Two 64-bit
-// sums; enough to tell models apart, no defence against someone who forges weights.
+// Equal for equal numbers, stored as f32, f16 or bf16 and in any layout. Two 64-bit sums: enough to tell
+// models apart, no protection against forged weights.
 class Fingerprint {
  public:
   void add(std::string_view text);
-  // Samples a few runs of the matrix, so that a mapped file is hardly read.
+  // Samples a few runs of the matrix, so that little of a mapped file is read.
   void add(std::string_view name, const HostMatrix& matrix);
   std::string hex() const;  // 32 digits
 

@@ -9,7 +9,7 @@ namespace fulmar {
 namespace {
 
 constexpr int64_t kMostRows = 65536;
-constexpr int64_t kRowGrain = 64;  // backends pad a step's rows up to a multiple of at most this
+constexpr int64_t kRowGrain = 64;  // backends pad a step's rows to a multiple of at most this
 
 int64_t padded_rows(int64_t rows) { return (rows + kRowGrain - 1) / kRowGrain * kRowGrain; }
 

@@ -32,7 +32,7 @@ std::string slice_text(const Placed& stage) {
          " of layers " + layers_text(stage.layers);
 }
 
-// All slices of some layers, in order, before the next layers.
+// Checks that all slices of some layers come in order, before the next layers.
 Status check_slice_order(std::span<const Placed> stages) {
   const int64_t count = stages.front().slice.count;
   for (size_t i = 0; i < stages.size(); i++) {
@@ -49,7 +49,7 @@ Status check_slice_order(std::span<const Placed> stages) {
   return {};
 }
 
-// Stages are all layers in order, none without any, on devices that can hand their numbers on as they are.
+// Checks that the stages are all layers in order, none empty, on devices with equal types of numbers.
 Status check_stages(std::span<const Placed> stages, const ModelConfig& config) {
   int64_t next = 0;
   if (!stages.empty()) {
@@ -84,7 +84,7 @@ Status check_stages(std::span<const Placed> stages, const ModelConfig& config) {
   return {};
 }
 
-// A step's arrays, for ranks that come to them later.
+// A copy of a step's arrays, for ranks that run it later.
 struct KeptInput {
   explicit KeptInput(const StepInput& input)
       : token(input.token.begin(), input.token.end()),
@@ -100,7 +100,7 @@ struct KeptInput {
   const void* drawn;
 };
 
-// Told when the last who holds it lets go: also work that a rank has dropped.
+// Fulfils its promise when the last owner is destroyed: also where a rank drops its work.
 struct Over {
   ~Over() { promise.set_value(); }
   std::promise<void> promise;
@@ -108,7 +108,7 @@ struct Over {
 
 }  // namespace
 
-// Buffers of one device are freed when no other reads them any more.
+// Waits for all devices first: one may still read another's buffers.
 Model::~Model() {
   abandon();
   for (const auto& rank : ranks_) {
@@ -173,7 +173,7 @@ Status Model::load_stages(std::span<const Placed> placed, const LoadOptions& opt
   return {};
 }
 
-// A stage that fails takes the others with it: none of them is left waiting for it.
+// A stage that fails closes all channels and collectives, so that no other waits for it.
 Status Model::connect(size_t message_bytes, const CollectiveOptions& together) {
   FULMAR_TRY(connect_stages(message_bytes));
   if (slices() > 1) FULMAR_TRY(connect_slices(together));
@@ -188,7 +188,8 @@ Status Model::connect(size_t message_bytes, const CollectiveOptions& together) {
   return {};
 }
 
-// Neighbours reach each other's memory where they can; a slice hands on to the same slice of the next layers.
+// Connects neighbouring stages by peer access where possible; a slice sends to the same slice of the next
+// layers.
 Status Model::connect_stages(size_t bytes) {
   bool alike = true;
   for (const auto& rank : ranks_)
@@ -268,12 +269,13 @@ void Model::gather_logits(int64_t wanted) {
   last().gather(wanted);
 }
 
-// Draws that look at many logits look at them where they are near: gathering sends each once.
+// Returns whether the ranks draw from surveys of their own slices. Draws that need many logits gather them
+// once instead.
 bool Model::shares_draws(std::span<const SampleRow> rows) const {
   return draws_ != nullptr && std::all_of(rows.begin(), rows.end(), survey_suffices);
 }
 
-// The others have rows of their own: a draw that fails leaves while they still read them.
+// The other ranks get a copy of the rows: a draw that throws returns while they still read them.
 void Model::begin_shared(int64_t wanted, std::span<const SampleRow> rows) {
   const auto kept = std::make_shared<const std::vector<SampleRow>>(rows.begin(), rows.end());
   ask_followers([this, wanted, kept](size_t rank) {
@@ -346,8 +348,8 @@ void Model::throw_failure() const {
   }
 }
 
-// The ranks find out by themselves when their predecessor has sent what they need, and their neighbours have
-// their slices.
+// Posts a step to every rank. Each waits by itself for its predecessor's message and for its neighbours'
+// slices.
 std::future<void> Model::post(const StepInput& input, const StatePool& states, TakeOutputs take) {
   const auto kept = std::make_shared<const KeptInput>(input);
   const auto over = std::make_shared<Over>();
@@ -357,7 +359,7 @@ std::future<void> Model::post(const StepInput& input, const StatePool& states, T
                      take = i == output_stage() ? std::move(take) : nullptr] {
       stages_[i]->run(kept->view(), state);
       if (i == output_stage()) return take_outputs(static_cast<int64_t>(kept->wanted.size()), take);
-      if (led()) return;  // what else the step wants of it is posted
+      if (led()) return;  // the rest of the step is posted separately
       if (i > output_stage()) errands_->follow(i - output_stage());
       stages_[i]->check();
     });
@@ -365,15 +367,15 @@ std::future<void> Model::post(const StepInput& input, const StatePool& states, T
   return future;
 }
 
-// On the leading rank's thread.
+// Call on the leading rank's thread.
 void Model::take_outputs(int64_t wanted, const TakeOutputs& take) {
   if (take) take(StepOutputs(*this, wanted));
   if (errands_) errands_->step_over();
-  last().check();  // before anybody hears of what was taken
+  last().check();  // before the caller sees what was taken
 }
 
-// The outputs of a step that the caller leads. Behind them the others look up, and so are awake when the next
-// step comes.
+// Takes the outputs of a step that the caller leads. The other ranks then run a check, which keeps their
+// threads awake for the next step.
 void Model::conclude(Begun& step) {
   if (std::exchange(step.concluded, true)) return;
   ranks_.front()->run([&] { step.drawn ? finish_draws(*step.drawn) : take_outputs(step.wanted, step.take); });
@@ -399,7 +401,7 @@ bool Model::begin_draws(std::span<const SampleRow> rows, std::span<SampledToken>
 
 void Model::finish_draws(std::span<SampledToken> out) {
   sliced() ? draws_->finish(out) : last().rank().ops().finish_sample(out);
-  last().check();  // before anybody hears of what was drawn
+  last().check();  // before the caller sees what was drawn
 }
 
 void Model::begin(const StepInput& input, const StatePool& states, TakeOutputs take) {

@@ -28,13 +28,13 @@ namespace fulmar {
 
 class Model;
 
-// What a step has left on the device that computes the logits, or the first of those that do.
+// A step's outputs, on the device that computes the logits or the first of several.
 class StepOutputs {
  public:
   Ops& ops() const;
-  Tensor hidden() const;  // [wanted, C] behind the last norm, in the activation type
-  Tensor logits() const;  // f32 [wanted, V]; slices have to gather them, once
-  // As Ops::sample, from the logits as they lie, or as they were gathered.
+  Tensor hidden() const;  // [wanted, C] after the last norm, in the activation type
+  Tensor logits() const;  // f32 [wanted, V]; gathered from all slices, once
+  // Draws as Ops::sample does, from the slices' logits in place or, if they were gathered, from those.
   void sample(std::span<const SampleRow> rows, std::span<SampledToken> out) const;
 
  private:
@@ -48,13 +48,14 @@ class StepOutputs {
 
 class Model {
  public:
-  // The checkpoint has official names and orientation; it lives as long as the model, which may borrow from
-  // it. Refuses missing and misshapen tensors, naming tensor, found and wanted shape.
+  // Loads a model onto one device. The checkpoint has official names and orientation; it lives as long as the
+  // model, which may borrow from it. Fails for missing and misshapen tensors, naming tensor, found and wanted
+  // shape.
   static Result<std::unique_ptr<Model>> load(std::unique_ptr<Checkpoint> checkpoint, Ops& ops,
                                              const LoadOptions& options);
-  // As a pipeline of stages, which together are all layers in order, the slices of a stage one behind the
-  // other. The devices keep numbers and states in the same types; each is driven by a thread of its own from
-  // now on, or the first one of a single stage by the caller's.
+  // Loads a model as a pipeline of stages that together are all layers in order, the slices of a stage one
+  // after the other. All devices use the same types of numbers and states. Each is driven by a thread of its
+  // own, except that with a single stage the caller's thread drives the first device.
   static Result<std::unique_ptr<Model>> load(std::unique_ptr<Checkpoint> checkpoint,
                                              std::span<const Placed> stages, const LoadOptions& options);
   ~Model();
@@ -64,66 +65,69 @@ class Model {
   // ---- facts
   const ModelConfig& config() const { return config_; }
   std::span<const StagePlan> plan() const { return plan_; }
-  MemoryPlan memory() const;  // on all devices together
+  MemoryPlan memory() const;  // sum over all devices
   int64_t max_rows() const { return max_rows_; }
   int64_t max_wanted() const { return max_wanted_; }
   StateLayout state_layout() const { return state_layout_of(config_, stages_.front()->rank().ops()); }
   StateWrites state_writes() const { return stages_.front()->rank().ops().state_writes(); }
-  // Hex text that names shape and sampled weights: equal for equal weights, whatever file they came from and
-  // wherever they lie.
+  // Hash, in hex, of the shape and a sample of the weights: equal for equal weights, from whatever file and
+  // on whatever devices.
   const std::string& fingerprint() const { return fingerprint_; }
   bool spread() const { return ranks_.size() > 1; }  // over several devices
   std::string device() const;                        // names of the devices
-  size_t memory_free() const;                        // on all devices together, each counted once
-  bool asynchronous() const;                         // steps run on after begin()
+  size_t memory_free() const;                        // sum over all devices, each counted once
+  bool asynchronous() const;                         // begin() returns before the step has run
   int64_t pipeline_stages() const { return static_cast<int64_t>(stages_.size()) / slices(); }
-  // Numbers of rows whose first step takes longer than later ones (Ops::rows_to_warm).
+  // Returns the batch sizes whose first step is slow (Ops::rows_to_warm).
   std::vector<int64_t> rows_to_warm() const { return stages_.front()->rank().ops().rows_to_warm(max_rows_); }
   int64_t padded_rows(int64_t rows) const { return stages_.front()->rank().ops().padded_rows(rows); }
-  // Steps of different rows that should be under way at once, so that every stage has work.
+  // Returns the number of steps, of different rows, that should be under way at once to keep every stage
+  // busy.
   int64_t steps_under_way() const { return steps_under_way_; }
 
   // ---- states
-  // `layout` as state_layout(), perhaps with another type of the wkv states where the devices can.
-  // Written as the devices were opened to, or as `writes` says.
+  // Make the states of `slots` sequences. `layout` is state_layout(), perhaps with another type of the wkv
+  // states; `writes` defaults to how the devices were opened.
   Result<StatePool> make_states(int64_t slots) { return make_states(state_layout(), slots, state_writes()); }
   Result<StatePool> make_states(const StateLayout& layout, int64_t slots, const StateWrites& writes);
-  // How many states fit into this share of what is free on every device.
+  // Returns how many states fit into this share of every device's free memory.
   int64_t states_that_fit(double share) const;
 
   // ---- steps: packed rows, at most max_rows; the states of their slots are updated in place
-  // Begins a step and goes on; `take`, if any, is called with its outputs before those of the next step take
-  // their place, at the latest within finish(). Rows of a sequence whose step is under way may not be begun.
+  // Begins a step. `take`, if any, is called with its outputs before the next step overwrites them, at the
+  // latest
+  // within finish(). A sequence may not have rows in two steps under way.
   using TakeOutputs = std::function<void(const StepOutputs&)>;
   void begin(const StepInput& input, const StatePool& states, TakeOutputs take);
-  // Begins to draw from the logits of the step begun last, in place of having its outputs taken, and does not
-  // wait: `out` has the tokens behind its finish(). Until the next draws a step may name them as what it is
-  // fed (StepInput::drawn is set here). No other draws are under way. False, and nothing is begun, where the
-  // outputs are to be taken.
+  // Begins the draws from the logits of the step begun last, instead of having its outputs taken, and does
+  // not wait: `out` is filled by that step's finish(). Until the next draws a step may name the drawn tokens
+  // as its input (StepInput::drawn is set here). No other draws may be under way. Returns false, having done
+  // nothing, where outputs have to be taken.
   bool begin_draws(std::span<const SampleRow> rows, std::span<SampledToken> out);
-  // Whether begin_draws can be true, and steps can be begun behind it: the devices draw where they compute.
+  // Returns whether begin_draws may return true: the devices draw where they compute, so a next step can
+  // follow.
   bool draws_ahead() const { return led(); }
   // Waits for the oldest step that was begun, and has its outputs taken.
   void finish();
   size_t under_way() const { return begun_.size(); }
-  // Drops the steps under way: nothing is taken any more behind this.
+  // Drops the steps under way: no more outputs are taken.
   void abandon();
 
-  // Runs one step and gives its f32 logits [wanted, V] in memory of the device that computes them (read),
-  // empty when nothing is wanted, valid until the next step.
+  // Runs one step; returns its logits, f32 [wanted, V], in memory of the device that computes them, valid
+  // until the next step; empty when nothing is wanted.
   Tensor forward(const StepInput& input, const StatePool& states);
   Tensor hidden();  // [wanted, C] of the last forward
-  // From memory of the device that computes the logits, behind all steps.
+  // Copies from memory of the device that computes the logits, after all steps.
   void read(void* host, const void* source, size_t bytes);
-  void synchronise();  // waits for all that was begun
+  void synchronise();  // waits for everything that was begun
 
  private:
   struct Begun {
     int64_t wanted;
-    TakeOutputs take;        // where the caller's thread takes the outputs
-    std::future<void> over;  // where a rank's does
-    bool concluded = false;  // of a led step: they are taken
-    // Where draws have been begun: what they are to fill.
+    TakeOutputs take;        // if outputs are taken on the caller's thread
+    std::future<void> over;  // if they are taken on a rank's
+    bool concluded = false;  // whether a led step's outputs were taken
+    // What the draws that were begun will fill.
     std::optional<std::span<SampledToken>> drawn = {};
   };
 
@@ -132,11 +136,11 @@ class Model {
   Status connect(size_t message_bytes, const CollectiveOptions& together);
   Status connect_stages(size_t message_bytes);
   Status connect_slices(const CollectiveOptions& together);
-  // No pipeline: the caller's thread drives the first rank, so that nobody has to wake up between the draws
-  // of one step and the beginning of the next.
+  // Returns whether the caller's thread drives the first rank: no pipeline. Then no thread has to wake up
+  // between the draws of one step and the beginning of the next.
   bool led() const { return !ranks_.front()->threaded(); }
   int64_t slices() const { return stages_.front()->slice().count; }
-  // The first slice of the last layers, which leads the others of them where outputs are taken.
+  // The first slice of the last layers, which leads the other slices when outputs are taken.
   size_t output_stage() const { return stages_.size() - static_cast<size_t>(slices()); }
   Stage& last() const { return *stages_[output_stage()]; }
   bool sliced() const { return slices() > 1; }

@@ -1,4 +1,4 @@
-// Pipeline parallelism: which layers of a model lie on which of several devices. Pure functions over sizes
+// Pipeline parallelism: which layers of a model are on which of several devices. Pure functions over sizes
 // and speeds.
 #pragma once
 
@@ -11,34 +11,36 @@
 
 namespace fulmar {
 
-// Bytes of a model's parts as they are stored: what a step of few rows takes the time to read.
+// Bytes of a model's parts as stored: proportional to the time of a step of few rows.
 struct PartSizes {
   double head = 0;
   std::vector<double> layers;
 };
 PartSizes part_sizes(const Checkpoint& checkpoint, const ModelConfig& config);
 
-// One device as far as a split depends on it. Memory in bytes.
+// One device, as split_layers sees it. Memory in bytes.
 struct StageRoom {
-  double speed = 1;  // parts per second, in any unit that all devices share
+  double speed = 1;  // bytes of parts per second, in any unit common to all devices
   size_t free = 0;
   size_t fixed = 0;            // taken whatever layers it has
-  size_t embedding = 0;        // by the first device, besides
-  size_t head = 0;             // by the last one, besides
-  std::vector<size_t> layers;  // by each layer with its part of all states
+  size_t embedding = 0;        // on the first device, besides
+  size_t head = 0;             // on the last device, besides
+  std::vector<size_t> layers;  // each layer with its part of all states
 };
 
-// At least one layer for each device, in order: the split whose slowest device is the fastest among those
-// that fit the memory; among all splits where none fits. Fails (invalid) with fewer layers than devices.
+// Returns the split, in order and with at least one layer per device, whose slowest device is fastest: among
+// the splits that fit the memory, or among all where none fits. Fails (invalid) with fewer layers than
+// devices.
 Result<std::vector<LayerRange>> split_layers(const PartSizes& sizes, std::span<const StageRoom> devices);
 
-// Numbers of layers given by hand, which must be one for each device and add up to all: else invalid.
+// Returns the ranges of the given numbers of layers; fails (invalid) unless there is one per device and they
+// add up to all layers.
 Result<std::vector<LayerRange>> ranges_of(std::span<const int64_t> counts, int64_t devices, int64_t layers);
 
-// Places a model on devices. Each `slices` of them that follow one another are the ranks of one stage; the
-// first stands for all of them. Layers are split by `counts` where there are any, else by split_layers with
-// each device's memory, and its speed where the devices are not all of one kind. Fails (invalid) where the
-// devices do not make whole stages, or the model does not divide into so many slices.
+// Places a model on devices. Each `slices` consecutive devices are the ranks of one stage; the first stands
+// for all of them. Layers are split by `counts` if given, else by split_layers with each device's memory, and
+// its speed where the devices differ in kind. Fails (invalid) where the devices do not make whole stages, or
+// the model does not divide into this many slices.
 Result<std::vector<Placed>> place_layers(const Checkpoint& checkpoint, const ModelConfig& config,
                                          std::span<Ops* const> devices, std::span<const int64_t> counts,
                                          const LoadOptions& options, int64_t slices = 1);

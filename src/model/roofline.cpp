@@ -26,7 +26,7 @@ StepWork& StepWork::operator+=(const StepWork& other) {
 
 namespace {
 
-// Read and written of one sequence's state and ring by a step.
+// Returns the bytes of one sequence's state and ring that a step reads and writes.
 double state_traffic(const StateLayout& layout, const RingLayout& ring, bool single) {
   const auto layers = static_cast<double>(layout.n_layer);
   const auto all = static_cast<double>(layout.slot_bytes());
@@ -34,7 +34,7 @@ double state_traffic(const StateLayout& layout, const RingLayout& ring, bool sin
   const double unwritten = layers * static_cast<double>(layout.wkv_bytes()) * (1 - 1 / every);
   const auto part =
       static_cast<double>(ring.part_bytes(layout.head_size) * static_cast<size_t>(layout.n_head));
-  // Of M steps the first reads no row and the last keeps none.
+  // Of M steps the first replays no row and the last appends none.
   const double ring_rows = (every - 1) / 2 + (every - 1) / every;
   return 2 * all - unwritten + layers * part * ring_rows;
 }

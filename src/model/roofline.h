@@ -1,5 +1,5 @@
-// The roofline of a model's steps: the least bytes they must move, the operations they must compute, and the
-// time that takes on a device of measured ceilings. Pure functions; knows no backend.
+// The roofline of a model's steps: the fewest bytes they move, the operations they compute, and the time for
+// that on a device of measured ceilings. Pure functions; knows no backend.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace fulmar {
 
-// Packed rows of one step: how many, of how many sequences, and of how many the logits are computed.
+// The rows of one step: how many, of how many sequences, and how many with logits.
 struct StepRows {
   int64_t rows = 0;
   int64_t sequences = 0;
   int64_t wanted = 0;
 };
 
-// A group of matrices that a step meets once: weights read (bytes) against multiply-adds (two operations per
-// parameter and row). A group is bound by one of the two, whatever binds the others.
+// Matrices that a step reads once: bytes of weights, and parameters (two operations per parameter and row). A
+// group is bound by one of the two, whatever bounds the others.
 struct MatrixWork {
   double bytes = 0;
   double flop = 0;
@@ -32,19 +32,20 @@ struct StepWork {
 
   double weight_bytes() const;
   double flop() const;
-  StepWork& operator+=(const StepWork& other);  // one step behind another
+  StepWork& operator+=(const StepWork& other);  // this step followed by another
 };
 
-// `zeros`: share of the feed-forward's hidden channels that relu² leaves at zero, in [0, 1). Value rows that
-// meet zeros in every row of a step need not be read: 1 - zeros^rows of them are. Weights count in the type
-// that most parameters are stored in; the embedding is gathered and not counted.
-// A step of one row per sequence writes the recurrence's part of 1 / M of its states, and reads and writes of
-// a ring what is held on average.
+// Returns the work of a step. `zeros`: share of the feed-forward's hidden channels that relu² leaves at zero,
+// in [0, 1). Value rows that meet zeros in every row of a step need not be read: 1 - zeros^rows of them are.
+// Weights count in the type that most parameters are stored in; the embedding is gathered and not counted.
+// With deferred writes a step of one row per sequence counts 1 / M of the recurrent states' writes, and an
+// average ring.
 StepWork step_work(const ModelConfig& config, const StateLayout& layout, const StepRows& shape, double zeros,
                    const RingLayout& ring = {});
 
-// Seconds at the ceilings: for each group of matrices the longer of reading and multiplying, then states and
-// logits at the copy rate (the read rate where that was not measured). 0 where ceilings are missing.
+// Returns the seconds at the ceilings: for each group of matrices the longer of reading and multiplying, then
+// states and logits at the copy rate (the read rate where that was not measured). 0 where ceilings are
+// missing.
 double roofline_seconds(const StepWork& work, const Ceilings& ceilings);
 
 }  // namespace fulmar

@@ -41,7 +41,7 @@ ChannelMix6 channel_mix(Binder& binder, int64_t layer) {
   ffn.mix_r = binder.vector(p + "time_maa_r", c);
   ffn.key = binder.matrix(p + "key.weight", f, c, WeightRole::ffn_key, Cut::outputs);
   ffn.value = binder.matrix(p + "value.weight", c, f, WeightRole::ffn_value, Cut::inputs);
-  // The gate multiplies each rank's addend: the sum of those is the gated sum.
+  // Each rank multiplies its addend by the whole gate, so the all-reduce is the gated sum.
   ffn.receptance = binder.matrix(p + "receptance.weight", c, c, WeightRole::projection);
   return ffn;
 }
@@ -50,7 +50,7 @@ ChannelMix6 channel_mix(Binder& binder, int64_t layer) {
 
 Rwkv6::Rwkv6(const Binder& binder, LayerRange held, Buffers& buffers, int64_t max_rows)
     : Stack(binder, held, buffers, max_rows) {
-  layers_.reserve(static_cast<size_t>(held.count()));  // backends may remember a layer by address
+  layers_.reserve(static_cast<size_t>(held.count()));  // backends may remember a layer by its address
   const DType dtype = ops().activation_dtype();
   Projected6& p = projected_;
   for (Tensor& tensor : mixed_) buffers.declare(tensor, max_rows, binder.config().n_embd, dtype);

@@ -15,9 +15,9 @@ class Rwkv6 final : public Stack {
  private:
   Status bind_layer(Binder& binder, int64_t layer) override;
 
-  std::vector<Layer<TimeMix6, ChannelMix6>> layers_;  // those held
+  std::vector<Layer<TimeMix6, ChannelMix6>> layers_;  // the layers of this stage
   Tensor mixed_[5];                                   // [rows, C] each: w k v r g
-  Tensor y_;                                          // [rows, A], what the recurrence reads out
+  Tensor y_;                                          // [rows, A], output of the recurrence
   Projected6 projected_;                              // [rows, A] each
 };
 

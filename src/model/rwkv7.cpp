@@ -61,7 +61,7 @@ ChannelMix7 channel_mix(Binder& binder, int64_t layer) {
 
 Rwkv7::Rwkv7(const Binder& binder, LayerRange held, Buffers& buffers, int64_t max_rows)
     : Stack(binder, held, buffers, max_rows) {
-  layers_.reserve(static_cast<size_t>(held.count()));  // backends may remember a layer by address
+  layers_.reserve(static_cast<size_t>(held.count()));  // backends may remember a layer by its address
   const DType dtype = ops().activation_dtype();
   Projected7& p = projected_;
   for (Tensor& tensor : mixed_) buffers.declare(tensor, max_rows, binder.config().n_embd, dtype);

@@ -15,9 +15,9 @@ class Rwkv7 final : public Stack {
  private:
   Status bind_layer(Binder& binder, int64_t layer) override;
 
-  std::vector<Layer<TimeMix7, ChannelMix7>> layers_;  // those held
+  std::vector<Layer<TimeMix7, ChannelMix7>> layers_;  // the layers of this stage
   Tensor mixed_[6];                                   // [rows, C] each: r w k v a g
-  Tensor y_;                                          // [rows, A], what the recurrence reads out
+  Tensor y_;                                          // [rows, A], output of the recurrence
   Projected7 projected_;                              // [rows, A] each
 };
 

@@ -18,8 +18,8 @@ Status check_divides(int64_t width, int64_t count, const char* what) {
                                        " tensor-parallel devices"};
 }
 
-// How many columns of a slice share a scale: as in the matrix where the slice consists of whole groups, all
-// of them where it lies within one; 0: neither.
+// Returns how many columns of a slice share a scale: the matrix's group if the slice is whole groups, all
+// columns if it is within one group; 0: neither.
 int64_t group_of(const HostMatrix& matrix, const Part& part) {
   if (matrix.scales == nullptr) return 0;
   if (part.first % matrix.group == 0 && part.count % matrix.group == 0) return matrix.group;

@@ -30,32 +30,32 @@ struct Part {
 
   bool operator==(const Part&) const = default;
 };
-// A slice's part of a width that divides into so many equal ones.
+// Returns a slice's part of a width that divides evenly.
 Part part_of(const Slice& slice, int64_t width);
-// A slice's part of a vocabulary: whole slices of its survey (ops/survey.h), as equal as those allow.
+// Returns a slice's part of a vocabulary: whole slices of its survey (ops/survey.h), as equal as possible.
 Part vocabulary_part(const Slice& slice, int64_t vocab);
 
-// How a matrix [out, in] is divided among ranks: not at all; by its rows, each rank having some outputs, or
-// some of the vocabulary; by its columns, so that what the ranks make adds up to the product.
+// How a matrix [out, in] is divided among ranks: not at all; by rows (each rank has some outputs, or some of
+// the vocabulary); by columns, so that the ranks' products add up to the whole.
 enum class Cut : uint8_t { none, outputs, vocabulary, inputs };
 
-// Invalid, with both numbers, where heads or feed-forward width do not divide into so many equal slices.
+// Fails (invalid), with both numbers, where heads or feed-forward width do not divide evenly.
 Status check_slices(const ModelConfig& config, int64_t count);
 
-// Rows of a matrix, where they lie.
+// Returns rows of a matrix, in place.
 HostMatrix rows_of(const HostMatrix& matrix, const Part& part);
-// Columns of a matrix. They stay where they lie in plain formats that are not row-major; else they have to be
-// copied, by copy_columns, to lie like rows of their own: `copied` says so. Fails (unsupported) where they
-// are not whole blocks and whole groups, or within one group; `name` is for the error.
+// columns_of returns columns of a matrix: in place in plain formats that are not row-major, else `copied`:
+// then copy_columns has to copy them. Fails (unsupported) where they are neither whole blocks and groups nor
+// within one group; `name` is for the error.
 struct Columns {
-  HostMatrix matrix;  // where copied: without its data
+  HostMatrix matrix;  // if copied: without its data
   bool copied = false;
 };
 Result<Columns> columns_of(const HostMatrix& matrix, const Part& part, const std::string& name);
 std::vector<std::byte> copy_columns(const HostMatrix& matrix, const Part& part);
 std::vector<float> copy_scales(const HostMatrix& matrix, const Part& part);
 
-// The states of some layers and one slice of the heads, as a rank keeps them.
+// Returns the layout of a rank's states: some layers and one slice of the heads.
 StateLayout layout_of(const StateLayout& whole, int64_t layers, const Slice& slice);
 
 }  // namespace fulmar

@@ -1,5 +1,5 @@
-// Blocks of a model, with its embedding before and its head behind them, as calls that can be made for a part
-// of the layers: embed, layers [first, last), head. One step is all three; a stage of a pipeline is some.
+// A model's blocks, with its embedding before and its head after them, in calls that also run a part of the
+// layers: embed, layers [first, last), head. One step is all three; a pipeline stage is some.
 #pragma once
 
 #include <functional>
@@ -26,21 +26,21 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-// What crosses from one layer to the next; [rows, C] each, values [rows, A] as in ops/args.h.
+// What one layer passes to the next; [rows, C] each, values [rows, A] as in ops/args.h.
 struct Stream {
   Tensor x;             // the residual stream, in the residual type
   Addend pending;       // what is still to be added to x
-  Tensor v_first;       // RWKV-7: the values of block 0, which the first layer fills
-  Tensor v_first_wide;  // f32 [1, A]: the same of a lone row, where a backend keeps more of it
+  Tensor v_first;       // RWKV-7: values of block 0, which it writes
+  Tensor v_first_wide;  // f32 [1, A]: the same at batch 1, for backends that keep f32
 };
 
 class Stack {
  public:
-  // The weights of `held` layers: with the first one the embedding (all stages have it where the layers look
-  // up tokens, as those of RWKV-7a do), with the last one the head. Declares the activations for steps of at
-  // most max_rows rows in `buffers`, and binds the weights of the version that the binder's config names;
-  // `loaded(l)` is called after the embedding, l = held.first, and after each block below l. Fails as the
-  // binder or the backend does.
+  // Binds the weights of `held` layers for the model version in the binder's config: with the first layer
+  // also the embedding (every stage has it where layers look up tokens, as in RWKV-7a), with the last one the
+  // head. Declares the activations of steps of at most max_rows rows in `buffers`. `loaded(l)` is called
+  // after the embedding, l = held.first, and after each block below l. Fails as the binder or the backend
+  // does.
   static Result<std::unique_ptr<Stack>> bind(Binder& binder, Buffers& buffers, int64_t max_rows,
                                              LayerRange held, const std::function<void(int64_t)>& loaded);
   virtual ~Stack() = default;
@@ -51,20 +51,21 @@ class Stack {
   bool embeds() const { return held_.first == 0; }
   bool reads_out() const { return held_.last == n_layer_; }
   const Slice& slice() const { return slice_; }
-  // The ranks that have the other slices of the same layers; outlives the stack's steps.
+  // Sets the collective of the ranks that have the other slices of the same layers; it outlives the stack's
+  // steps.
   void share_with(Collective* ranks);
 
-  // The stream's place for a batch, in buffers of the stack: nothing pending, all else as it was left there.
+  // Returns the stream of a batch in the stack's buffers: nothing pending, other tensors as they were left.
   Stream stream(const Batch& batch) const;
-  // x of the stream in front of layer 0.
+  // Computes x at the input of layer 0.
   void embed(const Batch& batch, const Stream& stream);
   // Runs layers [first, last) over the stream and updates their part of the states of the batch's slots.
   // Layer numbers are the model's; `state` has the held layers alone.
   virtual void layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) = 0;
   // Adds what is pending to x.
   void absorb(Stream& stream);
-  // The wanted rows of the stream behind the last layer: hidden [wanted, C], logits f32 [wanted, V], of a
-  // slice its part of V.
+  // Computes the outputs of the wanted rows after the last layer: hidden [wanted, C], logits f32 [wanted, V]
+  // or a slice's part of V.
   void head(const Batch& batch, const Stream& stream, Tensor hidden, Tensor logits);
 
  protected:
@@ -74,7 +75,8 @@ class Stack {
   Collective* ranks() const { return ranks_; }
   int64_t head_width() const { return head_width_; }  // A
   const Embedding& embedding() const { return embedding_; }
-  // The addends of the two halves of a block: of slices in two buffers by turns, as register_addends wants.
+  // Addends of the two halves of a block. With slices they alternate between two buffers, as register_addends
+  // requires.
   Addend time_mixed(const Batch& batch) const { return {pending_[0].slice_rows(0, batch.rows), ranks_}; }
   Addend channel_mixed(const Batch& batch) const {
     return {pending_[slice_.whole() ? 0 : 1].slice_rows(0, batch.rows), ranks_};

@@ -1,4 +1,4 @@
-// Warm-up: a model's first steps, before anybody waits for them.
+// Warm-up: runs a model's slow first steps before requests come.
 #pragma once
 
 #include "base/result.h"
@@ -6,9 +6,9 @@
 
 namespace fulmar {
 
-// Runs a step of each number of rows whose first one takes longer than later ones: products that have to be
-// timed, kernels and graphs to be loaded. Takes a state of its own meanwhile, and leaves nothing behind. Does
-// nothing on a device that needs none; fails with what kept it from having a state.
+// Runs a step of each batch size whose first step is slow: GEMMs are timed, kernels loaded, graphs captured.
+// Uses a state of its own, which is freed again. Does nothing on a device that needs no warm-up; fails where
+// that state cannot be made.
 Status warm_up(Model& model);
 
 }  // namespace fulmar

@@ -1,9 +1,10 @@
-// The weights each island works with, as plain data. Names are those of the checkpoint; shapes as in the
-// comments, with C embedding, F feed-forward and V vocabulary width, H heads of N channels, R low-rank
-// widths. Vectors are f32 tensors [1, n]; matrices are Weights [out, in] whatever the file's orientation was.
-// Where ranks share a layer (ops/collective.h), each has its slice of H, F and V, and A = H * N in place of C
-// wherever a width is that of its heads: outputs of receptance, key, value, gate and the second low-rank
-// halves, the vectors of heads, and the inputs of `output`. Alone, A is C.
+// The weights of each island, as plain data. Names are those of the checkpoint. Shapes are in the comments,
+// with C embedding, F feed-forward and V vocabulary width, H heads of N channels, R low-rank widths. Vectors
+// are f32 tensors [1, n]; matrices are Weights [out, in] whatever the file's orientation was.
+//
+// In tensor parallel (ops/collective.h) each rank has its slice of H, F and V, and A = H * N of its own heads
+// replaces C in every width that belongs to heads: outputs of receptance, key, value, gate and the second
+// low-rank matrices, vectors of heads, and the inputs of `output`. On one rank A is C.
 #pragma once
 
 #include <array>
@@ -25,7 +26,7 @@ struct Norm {
   Tensor bias;    // [1, C]
 };
 
-// u = bias + act(x @ first^T) @ second^T; the activation is the island's business.
+// u = bias + act(x @ first^T) @ second^T; the island knows the activation.
 struct LowRank {
   Weight first;   // [R, C]
   Weight second;  // [C, R]
@@ -98,18 +99,18 @@ struct Head {
   Weight matrix;  // [V, C]
 };
 
-// What project7 leaves for recur7 and leave7; all [rows, A] in the activation type.
+// Outputs of project7, inputs of recur7 and leave7; all [rows, A] in the activation type.
 struct Projected7 {
   Tensor r, k, v, g;
   Tensor
       u;  // decay before its activation: w = exp(-exp(-0.5) * sigmoid(u)), evaluated in f32 by the recurrence
-  Tensor kk;     // normalised per head, from k before `alpha` touched it
+  Tensor kk;     // normalised per head, from k before it was scaled by alpha
   Tensor alpha;  // in-context learning rate, (0, 1)
 };
 
-// One block of RWKV-7, its place in the state, and working memory for it: mixed and pending [rows, C], the
-// rest [rows, A], in the activation type. v_first is what the first block leaves for the others;
-// v_first_wide, f32 [1, A], the same for backends that keep more of a lone row's, or empty.
+// One block of RWKV-7, its fields of the state, and working memory: mixed and pending [rows, C], the rest
+// [rows, A], in the activation type. v_first holds block 0's values for the later blocks; v_first_wide, f32
+// [1, A], the same for backends that keep f32 at batch 1, or empty.
 struct Block7 {
   const TimeMix7& att;
   const ChannelMix7& ffn;
@@ -123,10 +124,10 @@ struct Block7Work {
   Tensor v_first, v_first_wide;
   Projected7 p;
   Tensor y, pending;
-  Collective* ranks = nullptr;  // that share the block; null: this device has all of it
+  Collective* ranks = nullptr;  // that share the block; null: not split
 };
 
-// What project6 leaves for recur6 and leave6; all [rows, A] in the activation type.
+// Outputs of project6, inputs of recur6 and leave6; all [rows, A] in the activation type.
 struct Projected6 {
   Tensor r, k, v, g;
   Tensor u;  // decay before its activation: w = exp(-exp(u)), evaluated in f32 by the recurrence

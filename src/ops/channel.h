@@ -1,5 +1,5 @@
-// Point-to-point send and receive between two devices of one process: how one pipeline stage hands its rows
-// to the next.
+// Point-to-point send and receive between two devices of one process: a pipeline stage passes its rows to the
+// next.
 #pragma once
 
 #include <condition_variable>
@@ -13,32 +13,34 @@
 
 namespace fulmar {
 
-// Messages are received in the order in which they were sent. A message is some tensors without gaps between
-// their rows, at most as many bytes together as the channel was made for.
+// Messages are received in the order in which they were sent. A message is a list of contiguous tensors,
+// together at most as large as the channel was made for.
 class Channel {
  public:
-  static constexpr int64_t kMostUnderWay = 2;  // sent and not received: a sender waits before the next
+  static constexpr int64_t kMostUnderWay = 2;  // sent and not yet received; then send() waits
 
   virtual ~Channel() = default;
 
-  // On the thread of the sending device: takes the tensors as the work begun so far leaves them. Work begun
-  // behind this may write to them.
+  // Sends the tensors, once the work enqueued so far has written them. Work enqueued later may overwrite
+  // them. Call on the sending device's thread.
   virtual void send(std::span<const Tensor> tensors) = 0;
-  // On the thread of the receiving device: fills tensors of the same shapes and types, in front of the work
-  // begun behind this.
+  // Receives into tensors of the same shapes and types; work enqueued later reads what was received. Call on
+  // the receiving device's thread.
   virtual void receive(std::span<const Tensor> tensors) = 0;
-  // From any thread: from now on both ends throw DeviceFailure with this reason, also where they wait.
+  // Makes both ends throw DeviceFailure with this reason from now on, also where they wait. Call from any
+  // thread.
   virtual void close(const std::string& reason) = 0;
 };
 
-// Bytes that the numbers of a message's tensors take.
+// Returns the size of a message of these tensors, in bytes.
 size_t message_bytes(std::span<const Tensor> tensors);
 
-// A channel's buffers change hands here: who may touch them, without what is in them.
+// Hands a channel's buffers from sender to receiver and back: a bounded queue of buffer indices, without
+// their contents.
 class Turnstile {
  public:
-  // Waits for a buffer that may be filled, or for one that may be emptied; its index, below kMostUnderWay.
-  // Throws DeviceFailure once closed.
+  // Wait for a buffer that may be filled, or for one that was filled; return its index, below kMostUnderWay.
+  // Throw DeviceFailure once closed.
   int64_t wait_to_fill();
   void filled();
   int64_t wait_to_empty();

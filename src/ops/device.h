@@ -1,5 +1,5 @@
-// How the program reaches a GPU without knowing its vendor: declared here, defined by the GPU backend or, in
-// a build without one, by its stand-in that says so.
+// How the program reaches a GPU without knowing its vendor: declared here, defined by the GPU backend or by
+// its stand-in in a build without one.
 #pragma once
 
 #include <chrono>
@@ -19,37 +19,36 @@
 
 namespace fulmar {
 
-// A device has failed in the middle of its work: nothing on it can be read or run any more. The one exception
-// that backends throw; whoever drives one catches it.
+// A device failed during its work: nothing on it can be read or run any more. The one exception that backends
+// throw; whoever drives one catches it.
 class DeviceFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 struct DeviceOptions {
-  int index = 0;                  // among those that list_gpus gives
-  bool half_state = false;        // keep the recurrent state in f16 between tokens; computed in f32 anyway
+  int index = 0;                  // in list_gpus
+  bool half_state = false;        // store recurrent states as f16; computed in f32 anyway
   DType activation = DType::f16;  // f16 or bf16; matrices are imported into this type
-  // fp8 weights are multiplied by inputs in fp8, a scale for each row, where more than a few rows meet them.
-  // Compute capability 9.0; fails with kind unsupported elsewhere.
+  // Quantises inputs of fp8 weights to fp8, with a scale per row, at more than a few rows. Needs compute
+  // capability 9.0; open_gpu fails (unsupported) elsewhere.
   bool float8_inputs = false;
-  bool capture = true;  // replay decode steps from recorded graphs
-  // Large products by a plain kernel, without the vendor's library: slow; for sanitizers, and where the
+  bool capture = true;  // replay decode steps from captured graphs
+  // Runs large GEMMs by a plain kernel, without the vendor's library: slow; for sanitizers, and where the
   // library is missing or fails.
   bool plain_products = false;
-  // False: products by the kernels of GPUs that lack tensor memory access and warp-group matrix instructions,
-  // where the GPU has them; to test and time those.
+  // false: no TMA and no wgmma, as on GPUs without them; to test and time those kernels.
   bool panels = true;
-  // False: no kernel made of NVIDIA's matrix fragments: products by dot products, the library or the plain
-  // kernel, recurrences by tiles, default islands. What an AMD card does; to test and time that.
+  // false: no mma.sync kernels either: GEMMs by dot products, the library or the plain kernel, recurrences by
+  // tiles, default islands, as on an AMD card; to test and time those.
   bool matrix_units = true;
-  // Batch-invariant: the bits of a sequence do not depend on what else is in a step, nor on how many rows it
-  // has; every sum has one order, by kernels of ours alone.
+  // Batch-invariant: the bits of a sequence depend neither on what else is in a step nor on how many rows it
+  // has. Every sum has one order, and only our own kernels run.
   bool deterministic = false;
-  // A file in which the GEMM library's quickest algorithms are kept, so that they are looked for once on a
-  // machine and two starts give equal bits; empty: looked for by every start.
+  // A file that caches the fastest algorithms of the GEMM library, so that they are timed once per machine
+  // and restarts give equal bits; empty: timed at every start.
   std::filesystem::path gemm_choices;
-  StateWrites state_writes;  // of models whose heads have 64 channels; others' are written by every step
+  StateWrites state_writes;  // for heads of 64 channels; with others every step writes its states
 };
 
 struct GpuInfo {
@@ -59,17 +58,18 @@ struct GpuInfo {
   int multiprocessors = 0;
 };
 
-// As --device names GPUs of the kind that this program was built for: "cuda" or "hip"; "" without GPU
+// Returns the kind of GPU in --device names that this program was built for: "cuda" or "hip"; "" without GPU
 // support.
 const char* gpu_kind();
 
-// Empty where there is no GPU, no driver, or a build without GPU support.
+// Returns the GPUs; empty without a GPU, a driver, or GPU support in the build.
 std::vector<GpuInfo> list_gpus();
 
-// Fails with kind unsupported where no such GPU can be used, saying why.
+// Opens a GPU; fails (unsupported), saying why, where it cannot be used.
 Result<std::unique_ptr<Ops>> open_gpu(const DeviceOptions& options);
 
-// As Ops::collectives_of, with all sums in one way: to measure it.
+// Opens the ends of an all-reduce as Ops::collectives_of does, but with one algorithm for all sizes: to
+// measure it.
 Result<std::vector<std::unique_ptr<Collective>>> open_sums(std::span<Ops* const> group,
                                                            const CollectiveOptions& options, SumWay way);
 

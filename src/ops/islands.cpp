@@ -1,5 +1,5 @@
-// The meaning of every island: its default body, composed of primitives. Backends override islands to be
-// quicker, never to compute something else.
+// The default body of every island, composed of primitives: the specification. Backends override islands to
+// be faster, never to compute something else.
 #include "ops/ops.h"
 
 namespace fulmar {

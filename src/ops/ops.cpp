@@ -1,4 +1,4 @@
-// What every backend shares: temporaries of default islands, slots to and from host memory, host sampling.
+// What all backends share: scratch memory of default islands, slots to and from host memory, host sampling.
 #include "ops/ops.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ Status Ops::reserve_scratch(size_t bytes) {
   return {};
 }
 
-// Blocks follow one another in one range of offsets; a piece never straddles two of them.
+// Blocks have consecutive ranges of offsets; an allocation never straddles two of them.
 Tensor Ops::Scratch::take(int64_t rows, int64_t cols, DType dtype) {
   constexpr size_t kAlignment = 64;
   const size_t bytes =

@@ -33,24 +33,24 @@ namespace fulmar {
 
 enum class Activation : uint8_t { tanh, sigmoid, silu, relu_squared };
 
-// What a caller may want to know of a device to choose sizes.
+// Facts of a device by which callers choose sizes.
 struct DeviceTraits {
   std::string kind;                 // equal for devices that compute alike and equally fast
   std::optional<int> gpu;           // its index in list_gpus; nothing: no GPU
-  bool own_memory = false;          // nobody but this program needs what is free of its memory
-  bool half_states = false;         // can keep recurrent states in f16
-  int64_t suitable_rows = 256;      // of one step: enough to be bound by arithmetic and not by memory
-  int64_t suitable_sequences = 64;  // that one step can usefully carry
+  bool own_memory = false;          // the device's free memory is this program's alone
+  bool half_states = false;         // can store recurrent states in f16
+  int64_t suitable_rows = 256;      // of a step: enough to be bound by arithmetic, not by memory
+  int64_t suitable_sequences = 64;  // that a step can usefully carry
 };
 
-// The sizes of a model and its largest step, as far as working memory depends on them.
+// The sizes of a model and its largest step, by which working memory is computed.
 struct StepShape {
   int64_t rows = 0;       // of one step
   int64_t wanted = 0;     // rows whose logits are wanted
   int64_t n_embd = 0;     // C
   int64_t n_ffn = 0;      // F
   int64_t vocab = 0;      // V
-  int64_t low_ranks = 0;  // of all low-rank paths of a block together
+  int64_t low_ranks = 0;  // sum over all low-rank paths of a block
   int64_t deep_rank = 0;  // D of RWKV-7a
 };
 
@@ -64,19 +64,20 @@ class Ops {
   virtual DType activation_dtype() const = 0;  // of every [rows, ...] tensor but the residual stream
   virtual DType residual_dtype() const { return DType::f32; }
   virtual DType shift_dtype() const { return DType::f32; }
-  virtual DType wkv_dtype() const { return DType::f32; }  // as states are kept between steps
+  virtual DType wkv_dtype() const { return DType::f32; }  // as stored between steps
   virtual DeviceTraits traits() const { return {}; }
   virtual StateWrites state_writes() const { return {}; }  // as the backend was opened
-  // Whether rings are replayed on heads of so many channels; where not, every step writes its states.
+  // Returns whether rings are replayed on heads of this size; if not, every step writes its states.
   virtual bool replays(int64_t head_size) const { return head_size > 0; }
-  // Numbers of rows up to `most` that a step should have had before somebody waits for it: the first step of
-  // each, and of the numbers between it and the one before, takes longer than later ones.
+  // Returns batch sizes up to `most` to run once at start: the first step of each (and of the sizes below it)
+  // is slow, because GEMM algorithms are timed and graphs captured.
   virtual std::vector<int64_t> rows_to_warm(int64_t /*most*/) const { return {}; }
-  // As many rows as a step of so many sequences with one row each takes the time of: batches are padded.
+  // Returns the padded batch size of a decode step of `rows` rows (graphs exist for some sizes only).
   virtual int64_t padded_rows(int64_t rows) const { return rows; }
-  virtual bool asynchronous() const { return false; }  // true: steps run on after the calls that begin them
-  virtual size_t memory_free() const = 0;              // bytes that allocations may still take
-  // What the device reaches at best, measured now; nothing where a backend has no measure of its own.
+  // true: calls return before the steps that they begin have run
+  virtual bool asynchronous() const { return false; }
+  virtual size_t memory_free() const = 0;  // bytes that can still be allocated
+  // Measures what the device reaches at best; empty where the backend has no measurement.
   virtual Result<Ceilings> measure_ceilings() { return Ceilings{}; }
 
   // ---- memory
@@ -85,67 +86,68 @@ class Ops {
   virtual void read(void* host, const void* source,
                     size_t bytes) = 0;  // backend -> host, waits for pending work
   virtual void synchronise() = 0;
-  // Upper bound of the temporaries that any island of a step, or the draws behind it, take at once: bytes.
-  // The default is that of the default islands.
+  // Returns an upper bound, in bytes, of the scratch memory that any island of a step, or the draws after it,
+  // take at once. The default is that of the default islands.
   virtual size_t workspace_bytes(const StepShape& shape) const;
-  // Sets so much aside for temporaries, so that no step has to allocate. Called when a model is loaded.
+  // Reserves scratch memory, so that no step has to allocate. Called when a model is loaded.
   Status reserve_scratch(size_t bytes);
 
-  // Bytes of backend memory that import_weight takes for such a matrix; 0: the weight points to where the
-  // matrix lies, which then has to stay.
+  // Returns the bytes of backend memory that import_weight will allocate for a matrix; 0: the weight will
+  // point to the matrix in place, which then has to stay.
   virtual size_t import_bytes(const HostMatrix& matrix, WeightRole role) const = 0;
-  // Takes a matrix into the form this backend computes with.
+  // Converts a matrix to the form that this backend computes with.
   virtual Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) = 0;
-  // Takes numbers as an f32 matrix [rows, cols].
+  // Copies numbers into an f32 matrix [rows, cols].
   virtual Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) = 0;
   // Called once per layer after its weights are imported, so that a backend may join or rearrange them.
   virtual Status finish_layer(TimeMix7&, ChannelMix7&) { return {}; }
   virtual Status finish_layer(TimeMix6&, ChannelMix6&) { return {}; }
 
   // ---- steps
-  // Brings the input into backend memory; the Batch stays valid until the next begin_step.
+  // Copies the input into backend memory; the Batch is valid until the next begin_step.
   virtual Batch begin_step(const StepInput& input, const State& state) = 0;
-  // Runs the body, or replays what an earlier run with an equal batch shape recorded of it.
+  // Runs the body, or replays what was captured of an earlier run with an equal batch shape.
   virtual void run_step(const Batch& batch, const std::function<void()>& body) {
     (void)batch;
     body();
   }
 
   // ---- slots
-  // All slots of `state` lie in this device's memory; indices are 0 <= slot < state.slots. Calls take effect
-  // in their order, behind the steps begun before them.
+  // All slots of `state` are in this device's memory; indices are 0 <= slot < state.slots. Calls take effect
+  // in order, after the steps begun before them.
   virtual void zero_slot(const State& state, int64_t slot) = 0;
   virtual void copy_slot(const State& state, int64_t from, int64_t to) = 0;
-  // To and from host memory of state.layout.slot_bytes(), by read and write; read_slot waits for pending
-  // work, and gives the state with what its ring holds, without a change to the slot.
+  // Copy a slot to and from host memory of state.layout.slot_bytes(). read_slot waits for pending work, and
+  // returns the state with the ring's pending rows replayed; the slot itself does not change.
   virtual void read_slot(const State& state, int64_t slot, std::span<std::byte> out);
   virtual void write_slot(const State& state, int64_t slot, std::span<const std::byte> from);
-  // Rolls the last rows of a slot back, so that its state is the one in front of them: at most those that its
-  // last step fed as revocable but the first. Copies no state.
+  // Undoes the slot's last `rows` rows. Only rows that its last step fed as revocable can be undone, never
+  // the first of them. Copies no state.
   void roll_back(const State& state, int64_t slot, int64_t rows);
 
   // ---- other devices
-  // A channel from `sender` to this device that keeps off host memory, for messages of so many bytes; null
-  // where the two have no such way.
+  // Opens a device-to-device channel from `sender` to this device, for messages of up to `bytes` bytes; null
+  // where they can only go through host memory.
   virtual Result<std::unique_ptr<Channel>> channel_from(Ops& sender, size_t bytes) {
     (void)sender, (void)bytes;
     return std::unique_ptr<Channel>();
   }
-  // The ends of a group of ranks, this device being the first of them, that keep off host memory; none where
-  // the devices have no such way.
+  // Opens device-to-device collectives, one end per rank (this device is rank 0); empty where they can only
+  // go through host memory.
   virtual Result<std::vector<std::unique_ptr<Collective>>> collectives_of(std::span<Ops* const> group,
                                                                           const CollectiveOptions& options) {
     (void)group, (void)options;
     return std::vector<std::unique_ptr<Collective>>();
   }
-  // Draws of such a group from V ids; null where this device does not reach the others' logits. A rank that
-  // waits for another one longer than the time-out throws DeviceFailure, naming it.
+  // Opens draws by such a group from a vocabulary of `vocab` ids; null where this device has no access to the
+  // other ranks' logits. A rank that waits for another longer than the time-out throws DeviceFailure, naming
+  // it.
   virtual Result<std::unique_ptr<SharedDraws>> draws_of(std::span<Ops* const> group, int64_t vocab,
                                                         std::chrono::milliseconds timeout) {
     (void)group, (void)vocab, (void)timeout;
     return std::unique_ptr<SharedDraws>();
   }
-  // Bytes of this device's memory that its end of such a group takes.
+  // Returns the bytes of this device's memory that its end of such a group takes.
   virtual size_t collective_bytes(int64_t size, const CollectiveOptions& options) const {
     (void)size, (void)options;
     return 0;
@@ -160,7 +162,7 @@ class Ops {
   virtual void embed(const Batch& batch, const Embedding& embedding, Tensor out) = 0;
   // x += pending, in place; x in the residual type
   virtual void add(Tensor x, Tensor pending) = 0;
-  // The same, or of several ranks the sum of their addends.
+  // Adds the addend, all-reduced where several ranks have one.
   void absorb(Tensor x, const Addend& pending);
   // out = layer_norm(x) with eps kLayerNormEps; x in the residual type
   virtual void norm(Tensor x, const Norm& norm, Tensor out) = 0;
@@ -199,7 +201,8 @@ class Ops {
 
   // ---- islands
   //
-  // x is the residual stream; `pending` is what the island before left to be added to it (empty: nothing).
+  // x is the residual stream; `pending` is what the previous island's output still has to add to it (empty:
+  // nothing).
 
   // x += pending; z = norm(x); mixed[i] = lerp(z, shifted z, mix row i) for r w k v a g
   virtual void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Addend pending, StateField att_shift,
@@ -208,23 +211,23 @@ class Ops {
   virtual void project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                         bool first_block, Tensor v_first, const Projected7& p);
   virtual void recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y);
-  // pending = ((head_norm(y) + bonus) * g) @ output^T; y is used up
+  // pending = ((head_norm(y) + bonus) * g) @ output^T; overwrites y
   virtual void leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y, Tensor pending);
-  // recur7, then leave7; y [rows, C] is working memory. For backends that keep y in registers.
+  // recur7, then leave7; y [rows, C] is working memory. For backends that fuse both.
   virtual void attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y,
                        Tensor pending);
-  // project7, then attend7; p and y are working memory. For backends that keep part of p in registers.
+  // project7, then attend7; p and y are working memory. For backends that fuse parts of both.
   virtual void time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                          bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
                          Tensor pending);
-  // x += addend; pending = relu²(lerp(z) @ key^T) [* deep embed] @ value^T. `pending` may lie where `addend`
-  // does, unless ranks have addends, and `addend` may be empty.
+  // x += addend; pending = relu²(lerp(z) @ key^T) [* deep embed] @ value^T. `pending` may alias `addend`,
+  // unless ranks have addends, and `addend` may be empty.
   virtual void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
                             Addend addend, StateField ffn_shift, Tensor pending);
 
-  // A whole block at once, where the backend has a shorter way for such a batch: enter7, time_mix7 and
-  // channel_mix7 with nothing pending before and all added to x behind. False: not done, the islands are to
-  // be run.
+  // Runs a whole block at once where the backend has fused kernels for such a batch: enter7, time_mix7 and
+  // channel_mix7 with nothing pending before, and every output added to x. Returns false, having done
+  // nothing, where the islands have to run.
   virtual bool block7(const Batch& batch, const Block7& block, Tensor x, const Block7Work& work,
                       const Block7State& state) {
     (void)batch, (void)block, (void)x, (void)work, (void)state;
@@ -237,7 +240,7 @@ class Ops {
   virtual void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
                         const Projected6& p);
   virtual void recur6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y);
-  // pending = (head_norm(y) * g) @ output^T; y is used up
+  // pending = (head_norm(y) * g) @ output^T; overwrites y
   virtual void leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y, Tensor pending);
   // recur6, then leave6, as attend7
   virtual void attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
@@ -249,19 +252,21 @@ class Ops {
   virtual void read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
                         Tensor logits);
 
-  // Draws one token per row from f32 logits, or scores the one that the row gives. The default reads the
-  // logits back and calls sample_row.
+  // Draws one token per row from f32 logits, or scores the one that the row gives. The default copies the
+  // logits to the host and calls sample_row.
   virtual void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out);
-  // The same in two halves: the first begins the draws and does not wait for them; the second waits and gives
-  // the tokens. Nothing else is drawn in between. False, and nothing is begun, where sample() has to do it.
+  // sample() in two halves: begin_sample enqueues the draws and returns; finish_sample waits and returns the
+  // tokens. No other draws may come in between. begin_sample returns false, having done nothing, where
+  // sample() has to be called.
   virtual bool begin_sample(Tensor logits, std::span<const SampleRow> rows);
   virtual void finish_sample(std::span<SampledToken> out);
-  // Where the draws begun last put their ids, for StepInput::drawn on devices of the same kind: those of a
-  // step that begins before the next draws.
+  // Returns the memory that the draws begun last write their ids to, for the StepInput::drawn of a step that
+  // begins before the next draws, on devices of the same kind.
   virtual const void* drawn() const { return &drawn_; }
 
  protected:
-  // Temporaries of default islands: an arena that grows to the largest island and is reused by the next one.
+  // Scratch memory of default islands: an arena that grows to the largest island and is reused by the next
+  // one.
   class Scratch {
    public:
     explicit Scratch(Ops& ops) : ops_(ops) {}
@@ -276,20 +281,20 @@ class Ops {
     size_t mark_ = ops_.scratch_used_;
   };
 
-  // Where a state lies that is as read_slot gives it: the slot itself where its ring holds nothing, else a
-  // copy in scratch with the rows of the ring replayed.
+  // Returns the address of a state as read_slot returns it: the slot itself where its ring holds nothing,
+  // else a copy in scratch memory with the ring's rows replayed.
   virtual const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) = 0;
-  // Brings back both carried vectors of each layer as they were behind such a row of the ring.
+  // Restores both shifts of each layer from row `ring_row` of the ring.
   virtual void restore_shifts(const State& state, int64_t slot, int64_t ring_row) = 0;
-  // The cursor of a slot with a ring; null where there are none.
+  // Returns the ring cursor of a slot; null where there are no rings.
   static RingCursor* cursor_of(const State& state, int64_t slot);
 
-  // What `drawn` of a step is where begin_sample is the default one.
+  // The memory behind drawn() where begin_sample is the default one.
   using Drawn = std::vector<SampledToken>;
 
  private:
   Drawn drawn_;
-  std::vector<Buffer> scratch_;  // blocks are never moved: a captured graph may point into them
+  std::vector<Buffer> scratch_;  // blocks are never moved: a captured graph may hold their addresses
   size_t scratch_used_ = 0;
 };
 

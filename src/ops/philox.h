@@ -15,7 +15,7 @@ struct PhiloxBlock {
   uint32_t x[4];
 };
 
-// Four independent 32-bit numbers for (seed, position, stream).
+// Returns four independent 32-bit numbers for (seed, position, stream).
 FULMAR_HOST_DEVICE inline PhiloxBlock philox(uint64_t seed, uint64_t position, uint64_t stream = 0) {
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   uint32_t c0 = static_cast<uint32_t>(position), c1 = static_cast<uint32_t>(position >> 32);
@@ -35,7 +35,7 @@ FULMAR_HOST_DEVICE inline PhiloxBlock philox(uint64_t seed, uint64_t position, u
   return {{c0, c1, c2, c3}};
 }
 
-// Uniform in (0, 1), never an end point.
+// Returns a uniform number in (0, 1), never an end point.
 FULMAR_HOST_DEVICE inline float to_unit(uint32_t bits) {
   return (static_cast<float>(bits >> 9) + 0.5f) * (1.0f / 8388608.0f);
 }

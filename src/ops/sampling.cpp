@@ -1,4 +1,4 @@
-// The reference sampler: one row of logits to one token. Pure; knows no backend and keeps nothing.
+// The reference sampler: one row of logits to one token. Pure; knows no backend and keeps no state.
 #include "ops/sampling.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ bool likelier(const Candidate& a, const Candidate& b) {
   return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
 }
 
-// e^x for x <= 0, relative error below 3e-7; a form that compilers turn into vector code.
+// Returns e^x for x <= 0 with relative error below 3e-7, in a form that compilers vectorise.
 inline float exp_nonpositive(float x) {
   constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   x = x < -87.0f ? -87.0f : x;
@@ -59,7 +59,7 @@ inline float exp_nonpositive(float x) {
   return sum * std::bit_cast<float>((exponent + 127) << 23);
 }
 
-// Step 1: finite logits, biases and penalties added, forbidden ids dropped.
+// Step 1: adds biases and penalties, replaces non-finite logits, drops forbidden ids.
 void adjust(std::span<float> z, const SampleRow& row) {
   for (float& value : z) {
     value = value == value ? value : 0.0f;
@@ -110,7 +110,7 @@ int32_t first_equal(std::span<const float> values, float wanted) {
   return static_cast<int32_t>(std::find(values.begin(), values.end(), wanted) - values.begin());
 }
 
-// The `count` likeliest ids of z with their log-probabilities.
+// Returns the `count` likeliest ids of z with their log-probabilities.
 std::vector<TokenLogprob> likeliest(std::span<const float> z, size_t count, float inverse_temperature,
                                     double log_normaliser) {
   std::vector<Candidate> best;  // a heap with the least likely in front
@@ -138,7 +138,7 @@ double exponentiate(std::span<float> z, float top, float inverse_temperature, st
   double total = 0;
   for (size_t b = 0; b < sums.size(); b++) {
     const std::span<float> block = z.subspan(b * kBlock, std::min(kBlock, z.size() - b * kBlock));
-    // Dropped ids weigh exactly nothing, however small the others are.
+    // Dropped ids weigh exactly zero, however small the other weights are.
     for (float& value : block) {
       const float weight = exp_nonpositive((value - top) * inverse_temperature);
       value = value == kDropped ? 0.0f : weight;
@@ -155,14 +155,14 @@ double exponentiate(std::span<float> z, float top, float inverse_temperature, st
   return total;
 }
 
-// A number in (0, 1) for the draw of this token.
+// Returns the number in (0, 1) that this token's draw uses.
 double draw_unit(const SampleRow& row) {
   const PhiloxBlock random = philox(row.params->seed, row.position);
   const uint64_t bits = (static_cast<uint64_t>(random.x[0]) << 20) ^ (random.x[1] >> 12);
   return (static_cast<double>(bits) + 0.5) * 0x1p-52;
 }
 
-// The id at share `unit` of the whole mass, ids in order.
+// Returns the id at share `unit` of the whole mass, in order of ids.
 int32_t draw_uncut(std::span<const float> weights, std::span<const float> sums, double total, double unit) {
   double remaining = unit * total;
   size_t block = 0, last_block = 0;
@@ -193,8 +193,8 @@ int32_t draw_from(std::span<const Candidate> kept, double unit) {
   return kept.back().token;
 }
 
-// A weight that no kept id lies below. Ids lighter than (1 - top_p) * total / V weigh less than 1 - top_p
-// together; and k blocks whose maxima reach a value hold k ids that do.
+// Returns a lower bound on the weights of kept ids. Ids lighter than (1 - top_p) * total / V weigh less than
+// 1 - top_p together; and if k blocks have maxima of at least a value, so have k ids.
 float least_kept(std::span<const float> weights, double total, size_t k, float top_p) {
   const double by_mass = (1.0 - top_p) * total / static_cast<double>(weights.size());
   float bound = top_p < 1.0f ? static_cast<float>(by_mass) * 0.999f : 0.0f;
@@ -214,7 +214,7 @@ float least_kept(std::span<const float> weights, double total, size_t k, float t
 // reached. Ids tied at the boundary share what is left of the count and the mass. Likeliest first.
 void cut(std::vector<Candidate>& candidates, double total, size_t k, float top_p) {
   const double wanted_mass = top_p < 1.0f ? top_p * total : std::numeric_limits<double>::infinity();
-  double above = 0;                       // mass before the run of ties at hand
+  double above = 0;                       // mass before the current run of ties
   size_t sorted = 0, begin = 0, end = 0;  // [begin, end): that run
   const auto sort_more = [&] {
     const size_t next = std::min(candidates.size(), std::max<size_t>(64, sorted * 4));
@@ -246,7 +246,7 @@ void cut(std::vector<Candidate>& candidates, double total, size_t k, float top_p
   }
 }
 
-// Step 3 and 4 on weights whose largest is 1.
+// Steps 3 and 4 on weights whose largest is 1.
 int32_t draw_cut(std::span<const float> weights, double total, double power, const SampleRow& row) {
   const SamplingParams& params = *row.params;
   const size_t k = params.top_k <= 0 ? weights.size()
@@ -265,7 +265,7 @@ int32_t draw_cut(std::span<const float> weights, double total, double power, con
   return draw_from(kept, draw_unit(row));
 }
 
-// argmax of z / T plus noise of its own for every id.
+// Returns the argmax of z / T plus noise, drawn per id.
 int32_t draw_noisy(std::span<const float> z, float inverse_temperature, const SampleRow& row) {
   float best = kDropped;
   int32_t chosen = 0;

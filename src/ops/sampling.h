@@ -17,7 +17,7 @@
 
 namespace fulmar {
 
-// Extra noise of the big-batch route in place of a draw.
+// Noise that replaces the draw, on the big-batch route.
 enum class NoiseKind : uint8_t { none, gumbel, uniform };
 
 struct SamplingParams {
@@ -40,7 +40,7 @@ struct SamplingParams {
   bool penalised() const { return presence != 0.0f || frequency != 0.0f; }
 };
 
-// What a sequence remembers of its own tokens. Starts empty with each request; prompt tokens never count.
+// A sequence's penalties for its own tokens. Starts empty with each request; prompt tokens never count.
 struct PenaltyMemory {
   struct Seen {
     int32_t token;
@@ -73,10 +73,11 @@ struct SampleRow {
   std::span<const uint64_t> allowed;      // bit per id; empty: all allowed
   std::span<const int32_t> banned_here;   // ids banned for this token only
   std::span<const int32_t> stops;         // ids that end the sequence
-  int32_t given = -1;                     // >= 0: takes this id in place of a draw, to score it
+  int32_t given = -1;                     // >= 0: this id is scored, nothing is drawn
 };
 
-// The reference: pure, one row, `logits` [V] is used as working memory. Records nothing.
+// Draws one row by the reference sampler, with `logits` [V] as working memory. Pure; does not update the
+// penalty memory.
 SampledToken sample_row(std::span<float> logits, const SampleRow& row);
 
 }  // namespace fulmar

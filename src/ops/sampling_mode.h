@@ -1,4 +1,4 @@
-// How a row is drawn, by its parameters: one rule for every backend's sampler.
+// How a row's parameters decide the way it is drawn: one rule for every backend's sampler.
 #pragma once
 
 #include "ops/sampling.h"
@@ -8,11 +8,11 @@ namespace fulmar {
 struct SamplingMode {
   bool greedy = false;       // the likeliest id
   bool noisy = false;        // the likeliest after noise; neither: a draw by weights
-  float temperature = 1.0f;  // that logits are divided by
-  double power = 0;          // that weights are raised to behind the cuts (temperature_last); 0: none
+  float temperature = 1.0f;  // divisor of the logits
+  double power = 0;          // exponent of the weights after top_k and top_p (temperature_last); 0: none
 };
 
-// `given`: the row gives its id, and is scored as one whose likeliest is taken.
+// `given`: the row's own id is scored, as in a greedy draw.
 inline SamplingMode sampling_mode(const SamplingParams& params, bool given = false) {
   constexpr float kSmallestTemperature = 0.001f;
   const bool cold = params.temperature < kSmallestTemperature;
@@ -25,7 +25,7 @@ inline SamplingMode sampling_mode(const SamplingParams& params, bool given = fal
   return mode;
 }
 
-// Whether a draw needs no more than the survey of the whole vocabulary and the logits of one of its slices.
+// Returns whether a draw needs only the survey of the whole vocabulary and the logits of one of its slices.
 inline bool survey_suffices(const SampleRow& row) {
   const SamplingParams& params = *row.params;
   const SamplingMode mode = sampling_mode(params, row.given >= 0);

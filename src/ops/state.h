@@ -10,12 +10,12 @@
 
 namespace fulmar {
 
-// Where the parts of one state lie. It is one contiguous block, so that saving, copying and forking is one
-// copy: per layer att_shift [C], ffn_shift [C], wkv [H, N, N], value-major (row = value channel, column = key
-// channel) for RWKV-7 and RWKV-6 alike. Every part starts at a multiple of 16 bytes.
+// The layout of one state. It is one contiguous block, so that saving, copying and forking are one copy each:
+// per layer att_shift [C], ffn_shift [C], wkv [H, N, N], value-major (row = value channel, column = key
+// channel) in RWKV-7 and RWKV-6 alike. Every field is 16-byte aligned.
 struct StateLayout {
   int64_t n_layer = 0;
-  int64_t n_embd = 0;     // C = n_head * head_size; more where other ranks have the other heads
+  int64_t n_embd = 0;     // C = n_head * head_size; larger where other ranks have the other heads
   int64_t n_head = 0;     // H
   int64_t head_size = 0;  // N
   DType shift_dtype = DType::f32;
@@ -35,10 +35,10 @@ struct StateLayout {
   bool operator==(const StateLayout&) const = default;
 };
 
-// A layer's part of the rings in every slot: slot s's begins at base + s * slot_stride.
+// A layer's part of the rings of all slots: that of slot s begins at base + s * slot_stride.
 struct RingField {
-  std::byte* base = nullptr;                                // null: no ring, or nothing of this kind in it
-  size_t slot_stride = 0, head_stride = 0, row_stride = 0;  // bytes; no heads in those of carried vectors
+  std::byte* base = nullptr;                                // null: no ring, or no such field in it
+  size_t slot_stride = 0, head_stride = 0, row_stride = 0;  // bytes; shifts have no heads
   RingLayout layout;
 
   constexpr std::byte* row(int64_t slot, int64_t head, int64_t row) const {
@@ -47,7 +47,7 @@ struct RingField {
   }
 };
 
-// One part of one layer in every slot: slot s starts at base + s * slot_stride.
+// One field of one layer in all slots: that of slot s begins at base + s * slot_stride.
 struct StateField {
   std::byte* base = nullptr;
   size_t slot_stride = 0;  // bytes
@@ -60,9 +60,9 @@ struct StateField {
   }
 };
 
-// View of all slots, in the memory of one backend. The last one is spare: no sequence's, for the rows that a
-// backend pads its batches with. A slot is a state and, behind it, its ring: per layer the recurrence's
-// [heads, rows, part], then what att_shift and ffn_shift carried on behind each row.
+// A view of all slots, in the memory of one backend. The last slot is spare: it belongs to no sequence and
+// serves the rows that a backend pads its batches with. A slot is a state followed by its ring: per layer the
+// recurrence's [heads, rows, part], then att_shift and ffn_shift after each row.
 struct State {
   std::byte* base = nullptr;
   int64_t slots = 0;

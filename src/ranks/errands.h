@@ -1,4 +1,5 @@
-// Work that one rank has the others of its group do in the middle of a step, on the threads that drive them.
+// Work that the leading rank hands to the other ranks of its group in the middle of a step, to run on their
+// threads.
 #pragma once
 
 #include <condition_variable>
@@ -11,19 +12,21 @@
 namespace fulmar {
 
 // The leader asks while it takes a step's outputs; each follower runs what is asked, in order, until the
-// leader has said that this step's errands are over.
+// leader ends the step's errands (step_over).
 class Errands {
  public:
-  // `follower` counts from 1: the rank that runs the work. What it refers to lives until all have run it.
+  // `follower` counts from 1: the rank that runs the work. What the work refers to lives until all have run
+  // it.
   using Work = std::function<void(size_t follower)>;
   explicit Errands(size_t followers) : done_(followers, 0) {}
 
-  // The leader's: begins work and does not wait for it.
+  // Begins work and does not wait for it. The leader calls.
   void ask(Work work);
   void step_over();
-  // A follower's, once a step. Throws DeviceFailure once closed, and whatever the work throws.
+  // Runs the work of one step. A follower calls, once a step. Throws DeviceFailure once closed, and what the
+  // work throws.
   void follow(size_t follower);
-  // From any thread: nobody waits any more.
+  // Ends all waits. Call from any thread.
   void close(const std::string& reason);
 
  private:
@@ -32,8 +35,8 @@ class Errands {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Work> work_;     // not yet run by all; an empty one ends a step
-  int64_t forgotten_ = 0;     // run by all
-  std::deque<int64_t> done_;  // by each follower, counted from the first ever
+  int64_t forgotten_ = 0;     // number that all have run
+  std::deque<int64_t> done_;  // number that each follower has run
   bool closed_ = false;
   std::string reason_;
 };

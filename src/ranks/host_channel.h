@@ -1,5 +1,4 @@
-// A channel through host memory: for devices of any kind, and for those that cannot reach each other's
-// memory.
+// A channel through host memory, for any devices and for those without peer access.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +9,8 @@
 
 namespace fulmar {
 
-// For messages of at most so many bytes. A send waits for the sending device, a receive copies to the other.
+// Makes a channel for messages of up to `bytes` bytes. send() waits for the sending device; receive() copies
+// to the other.
 std::unique_ptr<Channel> make_host_channel(Ops& sender, Ops& receiver, size_t bytes);
 
 }  // namespace fulmar

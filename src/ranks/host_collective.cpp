@@ -13,15 +13,15 @@ namespace fulmar {
 
 namespace {
 
-// What a rank brings to a meeting.
+// What a rank contributes to a meeting.
 struct Brought {
   std::vector<float> numbers;
-  int64_t first = 0;  // of the columns, where they are gathered
+  int64_t first = 0;  // first column, in a gather
 };
 
-// What the ranks of a group share: who has come how often, and what each has brought. Two sets of what was
-// brought, because a rank may bring the next while another still reads the last; to be two ahead it would
-// have to pass a meeting that the other has not come to.
+// State shared by a group's ranks: how often each has come, and what it contributed. Contributions are
+// double-buffered, because a rank may write its next while another still reads its last; it cannot be two
+// ahead, since it would have to pass a meeting that the other has not come to.
 class Meeting {
  public:
   Meeting(std::span<Ops* const> group, std::chrono::milliseconds timeout)
@@ -31,13 +31,14 @@ class Meeting {
   }
 
   size_t size() const { return came_.size(); }
-  // What a rank brings to its next meeting, and what all have brought to the last one it came to.
+  // to_bring returns the contribution that a rank fills for its next meeting; brought, all contributions to
+  // the last one it came to.
   Brought& to_bring(size_t rank) { return brought_[static_cast<size_t>(came_[rank] % 2)][rank]; }
   const std::vector<Brought>& brought(size_t rank) const {
     return brought_[static_cast<size_t>((came_[rank] - 1) % 2)];
   }
 
-  // Waits until all have come as often as this rank.
+  // Waits until all ranks have come as often as this one.
   void come(size_t rank) {
     std::unique_lock lock(mutex_);
     const int64_t times = ++came_[rank];
@@ -70,7 +71,7 @@ class Meeting {
   std::vector<Brought> brought_[2];  // of each rank
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<int64_t> came_;  // written under the mutex by the rank itself, which may read its own without
+  std::vector<int64_t> came_;  // each rank writes its own under the mutex, and reads it without
   bool closed_ = false;
   std::string reason_;
 };
@@ -130,7 +131,7 @@ class HostCollective final : public Collective {
     to_f32(tensor.dtype, stored_.data(), own);
   }
 
-  // Adds up parts of so many numbers each.
+  // Adds up partial sums of `count` numbers each.
   static void join_parts(std::vector<float>& parts, int64_t count) {
     const auto each = static_cast<size_t>(count);
     for (size_t i = each; i < parts.size(); i++) parts[i % each] += parts[i];

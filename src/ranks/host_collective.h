@@ -1,5 +1,4 @@
-// Collective operations through host memory: for devices of any kind, and for those that cannot reach each
-// other's memory.
+// Collectives through host memory, for any devices and for those without peer access.
 #pragma once
 
 #include <memory>
@@ -11,7 +10,8 @@
 
 namespace fulmar {
 
-// The ends of a group, in the order of its devices, which outlive them. Every call waits for its device.
+// Makes the ends of a group, in the order of its devices, which outlive them. Every call waits for its
+// device.
 std::vector<std::unique_ptr<Collective>> make_host_collectives(std::span<Ops* const> group,
                                                                const CollectiveOptions& options);
 

@@ -10,12 +10,12 @@ namespace fulmar {
 
 namespace {
 
-// Longer than an engine takes from one step to the next.
+// Longer than an engine takes between two steps.
 constexpr std::chrono::microseconds kSpin{300};
 
 }  // namespace
 
-// A thread that computes itself leaves the processor to others between two steps.
+// A thread that computes itself does not spin between steps.
 Rank::Rank(Ops& ops, Drive drive) : ops_(ops) {
   if (drive != Drive::thread) return;
   const auto spin = ops.asynchronous() ? kSpin : std::chrono::microseconds::zero();

@@ -1,4 +1,4 @@
-// A rank: one of the devices that compute a model together, and what drives it.
+// A rank: one of the devices that compute a model together, and the thread that drives it.
 #pragma once
 
 #include <functional>
@@ -12,36 +12,37 @@
 
 namespace fulmar {
 
-// Work runs in the order in which it comes.
+// Work runs in the order in which it was posted.
 class Rank {
  public:
   enum class Drive : uint8_t {
-    // The only rank, or the first of several: on the caller's thread, at once. What work throws goes through
-    // to the caller.
+    // The only rank, or the first of several: work runs on the caller's thread, at once, and what it throws
+    // goes to the caller.
     leader,
-    // On a thread of its own, so that ranks compute at the same time. What work throws ends the rank: later
-    // work is dropped, and run() tells.
+    // Work runs on a thread of the rank's own, so that ranks compute at the same time. What work throws ends
+    // the rank: later work is dropped, and run() throws.
     thread,
   };
-  // `ops` outlives the rank, and nobody else calls it meanwhile but for its facts.
+  // `ops` outlives the rank, and nobody else calls it meanwhile, except for its facts.
   Rank(Ops& ops, Drive drive);
-  ~Rank();  // behind all that was posted
+  ~Rank();  // waits for all that was posted
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
   Ops& ops() const { return ops_; }
   bool threaded() const { return thread_ != nullptr; }
 
-  // Begins work and does not wait for it; a leader's is done on return.
+  // Posts work and does not wait for it; a leader runs it before it returns.
   void post(std::function<void()> work);
-  // Waits for the work and all before it. Throws DeviceFailure where a thread's rank has ended.
+  // Runs work after all that was posted, and waits for it. Throws DeviceFailure where a thread's rank has
+  // ended.
   void run(FunctionRef<void()> work);
   // Waits for what was posted, whether the rank has ended or not.
   void finish();
 
-  // Why a thread's rank has ended; empty: it has not.
+  // Returns why a thread's rank has ended; empty: it has not.
   std::string failure() const;
-  // `tell` is called on the thread that drives the rank when work has thrown.
+  // Sets a function that is called on the rank's thread when work has thrown.
   void on_failure(std::function<void(const std::string& reason)> tell) { tell_ = std::move(tell); }
 
  private:
