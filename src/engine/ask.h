@@ -13,27 +13,26 @@
 
 namespace fulmar {
 
-// Which ids may come next; one per row, driven by the engine thread. Grammar-constrained answers implement
-// it.
+// The ids that may come next in a constrained answer; one per row, driven by the engine thread.
 class TokenMask {
  public:
   virtual ~TokenMask() = default;
-  // Bit per id (least significant bit of word 0 is id 0); valid until the next call. Empty: all allowed.
+  // Returns a bit per id (least significant bit of word 0 is id 0), valid until the next call. Empty: all
+  // allowed.
   virtual std::span<const uint64_t> allowed() = 0;
-  // Whether allowed() has its answer at hand.
+  // Returns whether allowed() is already computed.
   virtual bool ready() const = 0;
-  // Makes that answer, and says what it took; 0 when it was ready. In steps of the kind that TokenTree
-  // counts.
+  // Computes it, and returns the cost; 0 when it was ready. In the units that TokenTree counts.
   virtual size_t prepare() = 0;
-  // The token that comes next, where the text to come is determined and so is its division into tokens.
+  // Returns the next token where the text to come and its division into tokens are determined.
   virtual std::optional<int32_t> forced() { return std::nullopt; }
-  // The token is now part of the text.
+  // Advances the mask by a token that is now part of the text.
   virtual void accept(int32_t token) = 0;
-  // True when the text is complete and only a stop may follow.
+  // Returns whether the text is complete, so that only a stop may follow.
   virtual bool complete() const = 0;
-  // Whether a stop id, drawn, ends the row here; else it is a token of the text.
+  // Returns whether a stop id, drawn here, ends the row; else it is a token of the text.
   virtual bool heeds(int32_t /*stop*/) const { return true; }
-  // A copy that goes on from here by itself.
+  // Returns an independent copy that continues from here.
   virtual std::unique_ptr<TokenMask> fork() const = 0;
 };
 
@@ -41,35 +40,35 @@ struct StopRules {
   std::vector<int32_t> ids;        // end the row when drawn: not emitted, not fed, not counted
   std::vector<std::string> texts;  // end the row when they appear; the earliest start wins; text is cut there
   bool include_text = false;       // keep the matched text in the output
-  // Once these have stood in the output one after the other, no text ends the row from where the last of them
-  // begins. Empty: any text always does.
+  // Once these texts have all been output, in this order, no stop text that starts after the last of them
+  // begins ends the row any more. Empty: stop texts always end it.
   std::vector<std::string> until = {};
 };
 
-// Ids that may not be drawn as the generated token number `position` (0-based).
+// Ids that may not be drawn as generated token number `position` (0-based).
 struct BannedAt {
   int64_t position = 0;
   std::vector<int32_t> ids;
 };
 
-// One state of a mixture. Each member is fed the row's tokens in a slot of its own; what is drawn from is the
-// mean of their logits by weight.
+// One state of a mixture. Each member has a slot of its own and is fed the row's tokens; the draw is from the
+// mean of their logits, by weight.
 struct MixtureMember {
   std::string state;    // name of a tuned state; empty: the zero state
   double weight = 0.0;  // any finite number; those of a row do not add up to 0
 };
 
-// Where a row's state comes from and where it goes. Empty strings: the zero state, and nowhere.
+// Where a row's state comes from and where it is saved. Empty strings: the zero state, and not saved.
 struct StateLink {
   std::string read_session;   // continue this session when it exists
   bool must_exist = false;    // a missing read_session fails the row
   std::string write_session;  // commit here after a normal end
-  // Both are the server's own, whoever asks: it has named them itself, and sees to who may go on with them.
+  // Both sessions are the server's own: it has named them itself, and checks who may continue them.
   bool servers_own = false;
   std::vector<int32_t> continuing;  // fed in place of the prompt when read_session existed; empty: the prompt
-  bool keep_on_cancel = false;      // commit what there is when the row is cancelled
+  bool keep_on_cancel = false;      // commit the session when the row is cancelled, too
   std::string initial_state;        // name of a tuned state to start from when no session was found
-  std::vector<MixtureMember> mixture;  // in place of all the above: such a row has no session
+  std::vector<MixtureMember> mixture;  // instead of all the above: such a row has no session
 };
 
 struct Ask {
@@ -82,15 +81,15 @@ struct Ask {
   std::vector<BannedAt> banned_at;
   std::shared_ptr<TokenMask> mask;  // nullptr: everything allowed
   bool use_prefix_cache = true;
-  // Log-probability of each prompt token but the first (sampling.top_logprobs applies).
+  // Also compute the log-probability of each prompt token but the first (sampling.top_logprobs applies).
   bool score_prompt = false;
   bool embed = false;     // mean and last hidden state of the prompt instead of text; max_tokens is 0
-  bool speculate = true;  // drafts may be tried where the engine makes any
+  bool speculate = true;  // drafts may be used where the engine has any
   std::vector<int32_t> prediction;  // what the output may begin with, as a draft; empty: not known
   StateLink state;
 };
 
-// The ids that may not be drawn as this generated token.
+// Returns the ids that may not be drawn as this generated token.
 inline std::span<const int32_t> banned_at(const Ask& ask, uint64_t position) {
   for (const BannedAt& banned : ask.banned_at) {
     if (banned.position == static_cast<int64_t>(position)) return banned.ids;

@@ -82,7 +82,7 @@ Status check_mixture(const Ask& ask, int64_t most_slots) {
 }  // namespace
 
 Status check_max_tokens(int64_t max_tokens) {
-  // So that sums over all rows fit 64 bits.
+  // Sums over all rows then fit 64 bits.
   constexpr int64_t kMostTokens = int64_t{1} << 40;
   if (max_tokens >= 0 && max_tokens <= kMostTokens) return {};
   return invalid("max_tokens is " + std::to_string(max_tokens) + "; wanted 0 to " +

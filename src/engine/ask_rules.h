@@ -1,4 +1,4 @@
-// What an Ask must keep to before it is let in: pure, so that whoever submits pays for the looking.
+// The rules that an Ask must keep before it is admitted. Pure, and checked on the submitter's thread.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,20 @@
 
 namespace fulmar {
 
-// Of all stop texts of a row together: their automaton is looked at for every drawn token.
+// Of all stop texts of a row together, whose automaton advances with every drawn token.
 constexpr size_t kMostStopBytes = size_t{64} << 10;
 constexpr size_t kMostStopIds = 4096;
 constexpr size_t kMostSessionBytes = 512;  // of a session's id
 
 struct AskLimits {
-  int64_t vocabulary = 0;         // ids are below it
-  int64_t slots = 0;              // of the engine: what a mixture may take
-  int64_t max_prompt_tokens = 0;  // 0: any number
+  int64_t vocabulary = 0;         // ids are smaller
+  int64_t slots = 0;              // of the engine, which bounds a mixture
+  int64_t max_prompt_tokens = 0;  // 0: no limit
 };
 
-// The first rule that is broken, as an `invalid` Error with both values.
+// Returns an `invalid` Error, with both values, for the first rule that is broken.
 Status check_ask(const Ask& ask, const AskLimits& limits);
-// The part of it for a row's most tokens.
+// Checks a row's max_tokens alone.
 Status check_max_tokens(int64_t max_tokens);
 
 }  // namespace fulmar

@@ -8,7 +8,7 @@ namespace fulmar {
 
 namespace {
 
-// Tokens of all rows that one step reads at most, so that a long prompt holds up nobody.
+// Most tokens, over all rows, that one step reads, so that a long prompt delays nobody.
 constexpr int64_t kMostRead = 256;
 
 size_t length_of(const Sequence& sequence) { return sequence.feed.size() + sequence.drawn.size(); }
@@ -46,8 +46,8 @@ void DraftModel::leave(RowDrafts& drafts) {
   drafts.model_read = 0;
 }
 
-// Feeds what the rows have said since; those that are read to their ends come back, in front of their first
-// guess, with the logits of the step in their order.
+// Feeds the rows' new tokens. Returns the rows that are read to their end, ready for the first guess, with
+// the step's logits in their order.
 std::vector<DraftModel::Live> DraftModel::catch_up(std::span<const Job> jobs) {
   std::vector<Live> live;
   token_.clear();
@@ -75,7 +75,7 @@ std::vector<DraftModel::Live> DraftModel::catch_up(std::span<const Job> jobs) {
   return live;
 }
 
-// One guess for each row, drawn as the large model would draw at its place.
+// Draws one guess for each row, as the large model would at its position.
 void DraftModel::draw(std::span<Live* const> rows, Tensor logits) {
   std::vector<SampleRow> draws;
   for (size_t i = 0; i < rows.size(); i++) {
@@ -107,7 +107,7 @@ void DraftModel::draw(std::span<Live* const> rows, Tensor logits) {
   }
 }
 
-// Feeds each row's last guess to its copy.
+// Feeds each row's last guess to its copy of the state.
 Tensor DraftModel::feed_guesses(std::span<Live* const> rows) {
   token_.clear();
   start_.assign(1, 0);

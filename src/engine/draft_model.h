@@ -1,7 +1,7 @@
-// A small model that drafts for a large one with the same vocabulary. It has slots of its own, is kept in
-// step by feeding it what rows have said, and draws with the rows' own keys, so that two models that agree on
-// what is likely draw the same tokens. Its guesses are fed to a copy of a row's state: what was rejected
-// never reaches the state itself. The engine thread owns it.
+// A small model that drafts for a large one with the same vocabulary. It has slots of its own, which are fed
+// what rows have output, and draws with the rows' own keys, so that two models that agree on what is likely
+// draw the same tokens. Guesses are fed to a copy of a row's state: rejected ones never reach the state
+// itself. The engine thread owns it.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@ namespace fulmar {
 
 class DraftModel {
  public:
-  // Rows that it drafts for at once, at most `rows`. The model and its ops outlive this.
+  // Makes it for up to `rows` rows at once. The model and its ops outlive it.
   static Result<std::unique_ptr<DraftModel>> make(Model& model, Ops& ops, int64_t rows);
 
-  // Whether it could draft for the row: it has a slot there, or there is a free one.
+  // Returns whether it can draft for the row: the row has a slot, or one is free.
   bool has_place(const Sequence& sequence) const { return sequence.drafts.model_slot >= 0 || !free_.empty(); }
-  // Gives the row a slot; false where none is free.
+  // Gives the row a slot; returns false where none is free.
   bool take_place(RowDrafts& drafts);
 
-  // Drafts up to `tokens` tokens for a row that has taken a place, into its `drafts.tokens`; none while it
-  // still has to read more of the row than one step may feed. Returns the steps that it took.
+  // Drafts up to `tokens` tokens for each row that has a slot, into `drafts.tokens`; none while more of the
+  // row is unread than one step may feed. Returns the number of steps it took.
   struct Job {
     Sequence* sequence = nullptr;
     int64_t tokens = 0;
   };
   int64_t draft(std::span<const Job> jobs);
 
-  // The row has no further use for it.
+  // Frees the row's slot.
   void leave(RowDrafts& drafts);
 
  private:
-  // A row while it is being drafted for.
+  // A row during draft().
   struct Live {
     Sequence* sequence = nullptr;
     int64_t tokens = 0;
@@ -55,7 +55,7 @@ class DraftModel {
 
   Model& model_;
   Ops& ops_;
-  StatePool pool_;  // `rows_` states of rows, then as many copies that guesses are fed to
+  StatePool pool_;  // `rows_` states of rows, then as many copies for guesses
   const int64_t rows_;
   std::vector<int64_t> free_;
   std::vector<int32_t> token_, start_, slot_, wanted_;

@@ -36,7 +36,7 @@ std::string tell_token(Sequence& sequence, const SampledToken& drawn, const Toke
   if (sequence.output.hit()) sequence.finish = stopped_by_text(sequence);
   if (sequence.finish) {
     text += sequence.output.finish();
-    // The end of the output may complete a match that an earlier, now impossible one had held open.
+    // The output's end may complete a match that an earlier, now impossible one had kept open.
     if (sequence.output.hit()) sequence.finish = stopped_by_text(sequence);
   }
   return text;

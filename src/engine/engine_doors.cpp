@@ -1,5 +1,5 @@
-// The engine's doors for requests: any thread may come in here; what changes rows goes on as a command for
-// the engine's thread.
+// The engine's doors for requests, from any thread; what changes rows is passed on as a command to the
+// engine's thread.
 #include <algorithm>
 #include <future>
 
@@ -14,7 +14,7 @@ std::vector<SequencePtr> EngineLoop::make_rows(std::vector<Ask> asks,
                                                const std::shared_ptr<RequestRecord>& record) {
   std::vector<SequencePtr> rows;
   std::shared_ptr<const StopTexts> texts;
-  const std::vector<std::string>* texts_of = nullptr;  // rows of a request mostly share their stop texts
+  const std::vector<std::string>* texts_of = nullptr;  // rows of a request usually share their stop texts
   for (Ask& ask : asks) {
     auto sequence = std::make_unique<Sequence>();
     if (texts_of == nullptr || *texts_of != ask.stop.texts)
@@ -34,7 +34,7 @@ std::vector<SequencePtr> EngineLoop::make_rows(std::vector<Ask> asks,
   return rows;
 }
 
-// Makes the request known, unless there is no room for it to wait.
+// Registers the request as waiting, unless there is no room for it.
 Status EngineLoop::let_in(const std::shared_ptr<RequestRecord>& record, std::span<const SequencePtr> rows) {
   QueueUse use{.requests = 1, .rows = static_cast<int64_t>(rows.size())};
   for (const SequencePtr& row : rows) use.bytes += row->waiting_bytes;
@@ -54,7 +54,7 @@ Status EngineLoop::let_in(const std::shared_ptr<RequestRecord>& record, std::spa
 
 Status EngineLoop::submit(Request request) {
   if (request.rows.empty()) return Error{ErrorKind::invalid, "the request has no rows; wanted at least 1"};
-  // What is answered is kept until the store has it: nothing that adds to that may begin without end.
+  // Answers that the store does not have yet are kept in memory: no more of them without bound.
   const auto writes = [](const Ask& ask) { return !ask.state.write_session.empty(); };
   if (std::any_of(request.rows.begin(), request.rows.end(), writes)) {
     FULMAR_TRY(keeper_->sessions().ladder().takes_more());
@@ -69,19 +69,19 @@ Status EngineLoop::submit(Request request) {
   record->owner = std::move(request.owner);
   record->endpoint = std::move(request.endpoint);
   record->model = std::move(request.model);
-  // Pausing takes one state out; a mixture has several.
+  // Pausing saves one state; a mixture has several.
   record->resumable =
       request.resumable && request.rows.size() == 1 && request.rows.front().state.mixture.empty();
   record->listener = std::move(request.listener);
   record->created = unix_seconds();
   record->rows = record->rows_remaining = static_cast<int64_t>(request.rows.size());
-  // The rows travel in a shared box because std::function wants to be copyable.
+  // Shared, because std::function has to be copyable.
   auto rows = std::make_shared<std::vector<SequencePtr>>(make_rows(std::move(request.rows), record));
   FULMAR_TRY(let_in(record, *rows));
   commands_.put([this, record, rows] {
     counters_.requests_total++;
     waiting_.add(std::move(*rows));
-    if (record->cancel_requested) cancelled_.push_back(record);  // before its rows had arrived
+    if (record->cancel_requested) cancelled_.push_back(record);  // cancelled before its rows had arrived
   });
   return {};
 }
@@ -116,7 +116,7 @@ int64_t EngineLoop::cancel_all(const Owner& owner) {
 // Runs the task on the engine thread and waits; on a closed engine the task does not run.
 void EngineLoop::call_on_engine(const std::function<void()>& task) {
   if (std::this_thread::get_id() == thread_.get_id()) return task();
-  struct Done {  // said also when the device fails within the task
+  struct Done {  // signals also when the device fails within the task
     std::promise<void>& promise;
     ~Done() { promise.set_value(); }
   };
@@ -144,7 +144,7 @@ void EngineLoop::drain(std::function<void()> done) {
 
 EngineStats EngineLoop::stats() const {
   std::lock_guard lock(mutex_);
-  EngineStats stats = stats_;  // published after steps: speeds fall without one, too
+  EngineStats stats = stats_;  // published after steps; speeds have to fall without steps, too
   stats.prefill_tokens_per_second =
       SpeedMeter(published_prefill_).per_second(std::chrono::steady_clock::now());
   stats.decode_tokens_per_second = SpeedMeter(published_decode_).per_second(std::chrono::steady_clock::now());

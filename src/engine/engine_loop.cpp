@@ -1,4 +1,4 @@
-// The engine's thread: it takes commands, begins steps and finishes them.
+// The engine's thread: takes commands, begins steps and finishes them.
 #include "engine/engine_loop.h"
 
 #include <algorithm>
@@ -17,14 +17,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Rows that a draft model drafts for at once; further ones have n-grams.
+// Most rows that a draft model drafts for at once; further ones use n-grams.
 constexpr int64_t kMostDraftedRows = 64;
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// What a sequence has for the planner, `until_snapshot` tokens before its state is to be saved.
+// Returns a sequence's numbers for the planner; `until_snapshot` tokens are left before its state has to be
+// saved.
 PlanItem plan_item(const Sequence& sequence, int64_t until_snapshot) {
   return {.to_feed = static_cast<int64_t>(sequence.ready().size()),
           .until_pause = until_snapshot,
@@ -34,16 +35,17 @@ PlanItem plan_item(const Sequence& sequence, int64_t until_snapshot) {
           .slots = 1 + static_cast<int64_t>(sequence.more_slots.size())};
 }
 
-// Where the engine cuts prompts: in pieces, or anywhere. What a row still feeds behind its end goes at once.
+// Returns how many tokens of a prompt are fed together: a piece, or any number. What a row still feeds after
+// its end is fed at once.
 int64_t piece_of(const Sequence& sequence, const PlanItem& item, const PlanLimits& limits, int64_t piece) {
   if (piece == 0 || item.decoding) return 0;
   if (sequence.phase == Sequence::Phase::closing) return next_piece(limits, item, limits.max_rows, 0);
   return next_piece(limits, item, piece, static_cast<int64_t>(sequence.fed + sequence.begun));
 }
 
-// Chunked prefill in a pipeline: the next piece of a prompt is begun while those in front of it are under
-// way, on stages that they have left. Not where somebody waits for a row as it stands behind them: to copy
-// its state, to cancel it, to go on from what they score or pool, or to make its mask.
+// Returns whether a row may be fed while a step that feeds it is under way: in a pipeline the next piece of a
+// prompt can begin on stages that the one before has left. Not where the state after that step is needed: to
+// copy it, to cancel the row, to score or pool its outputs, or to compute its mask.
 bool may_be_fed(const Sequence& sequence, int64_t until_snapshot) {
   if (sequence.waits_for_mask > 0) return false;
   if (sequence.under_way == 0) return true;
@@ -53,13 +55,14 @@ bool may_be_fed(const Sequence& sequence, int64_t until_snapshot) {
          !ask.score_prompt && !ask.embed && !ask.mask;
 }
 
-// Whether bits that are to depend on no other row would depend on where steps cut a row's tokens.
+// Returns whether bits would depend on where steps cut a row's tokens although they may depend on no other
+// row.
 bool rounds_by_steps(StateKeeper& keeper, const EngineOptions& options) {
   return options.prompt_piece > 0 && keeper.pool().layout().wkv_dtype == DType::f16;
 }
 
-// A part for each sequence that is fed, drafted tokens behind its own. Those of one row come first: backends
-// have kernels for them.
+// Returns a part for each sequence that is fed, drafted tokens last. Sequences of one row come first:
+// backends have kernels for them.
 std::vector<StepPart> step_parts(std::span<const SequencePtr> running, std::span<const PlanItem> items,
                                  std::span<const int64_t> feed) {
   std::vector<StepPart> parts;
@@ -142,7 +145,8 @@ void EngineLoop::run() {
       for (const auto& done : std::exchange(drained_, {})) guarded(done);
     }
   }
-  for (const auto& command : commands_.take_all()) guarded(command);  // somebody may wait for their answer
+  // callers may be waiting for their result
+  for (const auto& command : commands_.take_all()) guarded(command);
   guarded([&] { finish_steps(); });
   guarded([&] { cancel_known(); });
   guarded([&] {
@@ -163,8 +167,8 @@ void EngineLoop::cancel_known() {
   obey_cancels();
 }
 
-// Runs everything that may reach the device or lack memory, and throws nothing. What an exception leaves half
-// done nobody can tell: it ends this engine, but the states on the device can still be read.
+// Runs work that may use the device or run out of memory, and never throws. After an exception nobody can
+// tell what is half done, so the engine ends, but states on the device can still be read.
 void EngineLoop::guarded(FunctionRef<void()> work) {
   try {
     work();
@@ -175,7 +179,7 @@ void EngineLoop::guarded(FunctionRef<void()> work) {
   }
 }
 
-// How long nothing need happen: until the next session is due in the store, or late there.
+// Returns how long the thread may sleep: until the next session is due in the store, or late there.
 Clock::duration EngineLoop::idle_time() {
   const auto now = Clock::now();
   auto until = keeper_->sessions().tick(now).value_or(now + std::chrono::hours(1));
@@ -190,7 +194,7 @@ void EngineLoop::step() {
   obey_cancels();
   end_stored_rows();
   admit();
-  const bool begun = !runner_.ahead() && begin_step();  // else what came meanwhile waits for its rows
+  const bool begun = !runner_.ahead() && begin_step();  // else arrivals wait for the step's rows
   run_ahead();
   const int64_t under_way = runner_.under_way();
   const bool waits = under_way > 0 && (!begun || under_way >= model_.steps_under_way());
@@ -198,12 +202,12 @@ void EngineLoop::step() {
     if (runner_.asynchronous()) report();
     finish_step();
   }
-  // An asynchronous device gets its next step first where there is one.
+  // An asynchronous device gets its next step before the report, where there is one.
   const bool later = runner_.asynchronous() && (begun || waits) && !running_.empty();
   if (!later) report();
 }
 
-// Rows that would draw and whose masks are not made in time are not fed.
+// Holds back rows that would draw but whose masks are not computed in time.
 void EngineLoop::hold_up_masks() {
   std::vector<MaskItem> items;
   std::vector<Sequence*> rows;
@@ -219,7 +223,7 @@ void EngineLoop::hold_up_masks() {
     rows[i]->waits_for_mask = draws[i] ? 0 : rows[i]->waits_for_mask + 1;
 }
 
-// False where no row has anything to feed.
+// Returns false where no row has anything to feed.
 bool EngineLoop::begin_step() {
   hold_up_masks();
   speculation_.prepare(running_);
@@ -242,8 +246,8 @@ bool EngineLoop::begin_step() {
   return true;
 }
 
-// Begins the draws of a step that all running rows are in, each with a token that allows it, and behind them
-// the next step of those that go on.
+// Begins the draws of a step that all running rows are in, if the tokens of all allow it, and then the next
+// step of the rows that continue.
 void EngineLoop::run_ahead() {
   const auto parts = runner_.parts();
   if (!runs_ahead_) return;
@@ -256,10 +260,11 @@ void EngineLoop::run_ahead() {
     left++;
   }
   if (left == 0 || left < running_.size()) return;
-  // Its own drafts were looked for just now; behind a step that was begun ahead they are as near as the next.
+  // The newest step's drafts were looked up just now; those of a step begun ahead are not, so ask again.
   if (runner_.ahead() && speculation_.would_draft(running_)) return;
   if (!runner_.begin_draws()) return;
-  // A row that is alone from now on has its ring written back first, to which no mark leads back.
+  // A row that is alone from now on gets its ring written to the state first, which return_to_mark cannot
+  // undo.
   const auto going = std::count(each.begin(), each.end(), true);
   if (keeper_->pool().ring().rows > 0 && going == 1 && parts.size() > 1) return;
   moved_ = runner_.begin_ahead(each, keeper_->pool()) || moved_;
@@ -269,7 +274,7 @@ void EngineLoop::finish_step() {
   moved_ = true;
   RunningStep::Outcome outcome = runner_.finish();
   const auto after = Clock::now();
-  // It did not take the time in which the step in front of it was computed.
+  // The time during which the previous step was still running is not its own.
   if (outcome.ahead) outcome.begun = std::max(outcome.begun, finished_at_);
   finished_at_ = after;
   int64_t prompt_rows = 0;
@@ -287,7 +292,7 @@ void EngineLoop::finish_step() {
   take_outcome(std::move(outcome));
 }
 
-// All that was begun, and what came of it is told: rows may be ended behind this.
+// Finishes all steps and tells their results; rows may be ended afterwards.
 void EngineLoop::finish_steps() {
   while (runner_.under_way() > 0) {
     tell_all();
@@ -296,11 +301,11 @@ void EngineLoop::finish_steps() {
   tell_all();
 }
 
-// What a step leaves to do that the next one does not depend on.
+// Does what a step leaves to do that the next one does not depend on.
 void EngineLoop::report() {
   tell_all();
   const auto now = Clock::now();
-  // First the figures: who has heard a row's last event does not find it still running.
+  // Figures first: whoever gets a row's last event does not find the row still running.
   if (running_.empty() || now >= publish_at_) publish_stats();
   deliver();
   keeper_->sessions().tick(now);

@@ -1,4 +1,4 @@
-// The engine's thread and its doors. Everything below `thread side` is touched by the engine thread only.
+// The engine's thread and its doors. What follows `thread side` is touched by the engine thread alone.
 #pragma once
 
 #include <atomic>
@@ -66,12 +66,11 @@ class EngineLoop final : public Engine {
   void run();
   void guarded(FunctionRef<void()> work);
   enum class StatesOnDevice { lost, readable };
-  // Why it failed, in two parts: making one text of them may fail as well.
+  // Ends the engine; who and why are the two parts of the reason, since joining them may fail, too.
   void fail(const char* who, const char* why, StatesOnDevice states);
   void cancel_known();
   void end_failed_rows();
-  // Begins the next step, and finishes the oldest where no more are to be under way. What it did goes into
-  // moved_.
+  // Begins the next step, and finishes the oldest where enough are under way. Sets moved_.
   void step();
   void hold_up_masks();
   bool begin_step();
@@ -129,20 +128,21 @@ class EngineLoop final : public Engine {
   bool failed_ = false;  // as failure_ says
   WaitingRows waiting_;
   std::vector<SequencePtr> running_;
-  std::vector<SequencePtr> ended_;  // over, without their last event: a device that fails between loses none
-  // Drawn tokens of running rows that are not yet text: it decides nothing, so the next step goes first.
+  std::vector<SequencePtr> ended_;  // ended, last event not yet sent; kept here so that a failure loses none
+  // Drawn tokens of running rows whose text is not yet told: it decides nothing, so the next step begins
+  // first.
   struct Untold {
     Sequence* sequence;
     SampledToken drawn;
   };
   std::vector<Untold> untold_;
-  std::vector<SequencePtr> storing_;  // over, but their turns are on their way to a shared store
+  std::vector<SequencePtr> storing_;  // ended, but their turns are on the way to a shared store
   std::chrono::steady_clock::time_point finished_at_;  // the last step
-  bool moved_ = false;  // the step fed, started or ended a row; if not, only a message can change anything
+  bool moved_ = false;  // the last step fed, started or ended a row; else only a command can change anything
   std::vector<std::shared_ptr<RequestRecord>> to_deliver_;  // requests with events of this step
   std::map<std::string, Paused> paused_;
   int64_t pauses_ = 0;
-  std::vector<std::shared_ptr<RequestRecord>> cancelled_;  // asked for, not yet obeyed
+  std::vector<std::shared_ptr<RequestRecord>> cancelled_;  // requested, not yet carried out
   std::vector<std::function<void()>> drained_;
   EngineStats counters_;
   SpeedMeter prefill_speed_, decode_speed_;

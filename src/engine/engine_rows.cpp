@@ -1,5 +1,5 @@
-// A row's way through the engine, on its thread: admitted to a slot, its drawn tokens taken and told, ended,
-// and its events delivered.
+// A row in the engine's thread: admitted to a slot, its drawn tokens taken and told, ended, its events
+// delivered.
 #include <algorithm>
 
 #include "engine/drawn_token.h"
@@ -47,8 +47,8 @@ void EngineLoop::obey_cancels() {
   if (any) end_rows();
 }
 
-// Rows start in the order in which WaitingRows offers them, but one that has to wait for another row does not
-// hold up those behind it, nor does a long prompt for which enough others run.
+// Admits rows in the order in which WaitingRows offers them. A row that has to wait for another one does not
+// hold up those after it, nor does a long prompt when enough of them run.
 void EngineLoop::admit() {
   using Offer = WaitingRows::Offer;
   if (waiting_.empty() || keeper_->free_slots() == 0) return;
@@ -71,7 +71,7 @@ void EngineLoop::admit() {
   end_ended();
 }
 
-// Gives the row a slot and its first state. False when it cannot run; then it has its reason to finish.
+// Gives the row a slot and its first state. Returns false when it cannot run; then `finish` has the reason.
 bool EngineLoop::start_row(Sequence& sequence) {
   moved_ = true;
   leave_queue(sequence);
@@ -86,7 +86,7 @@ bool EngineLoop::start_row(Sequence& sequence) {
   return true;
 }
 
-// The row waits no more, and with its first one the request.
+// Counts the row as no longer waiting and, with its first row, the request.
 void EngineLoop::leave_queue(Sequence& sequence) {
   QueueUse use{.bytes = std::exchange(sequence.waiting_bytes, 0)};
   if (use.bytes > 0) use.rows = 1;
@@ -102,8 +102,7 @@ void EngineLoop::take_outcome(RunningStep::Outcome outcome) {
     if (!outcome.drawn[i].empty()) {
       drawn += take_drawn(outcome.parts[i], std::move(outcome.drawn[i]));
     } else if (sequence.phase == Sequence::Phase::prefill && sequence.fed == sequence.feed.size()) {
-      sequence.finish =
-          Finish{.reason = FinishReason::length};  // max_tokens 0: the prompt was all there was to do
+      sequence.finish = Finish{.reason = FinishReason::length};  // max_tokens 0: only the prompt was wanted
     }
   }
   counters_.generated_tokens += drawn;
@@ -111,8 +110,8 @@ void EngineLoop::take_outcome(RunningStep::Outcome outcome) {
   end_rows();
 }
 
-// Takes the tokens up to the one that ends the row, and rolls its state back to the row that has drawn the
-// last of them; then what its mask forces. Returns how many in all.
+// Takes tokens up to the one that ends the row, rolls its state back to the row that has drawn the last of
+// them, then takes forced tokens. Returns how many in all.
 int64_t EngineLoop::take_drawn(const StepPart& part, std::vector<SampledToken> drawn) {
   Sequence& sequence = *part.sequence;
   sequence.phase = Sequence::Phase::decode;
@@ -127,7 +126,7 @@ int64_t EngineLoop::take_drawn(const StepPart& part, std::vector<SampledToken> d
   return static_cast<int64_t>(taken) + forwarded;
 }
 
-// `among_others`: those of one step are told in order, before the row may end by one of them.
+// `among_others`: tokens of one step are told in order, before one of them may end the row.
 void EngineLoop::take(Sequence& sequence, const SampledToken& token, bool among_others) {
   take_token(sequence, token);
   const bool others_follow = forwards_ && forwarded_token(sequence);
@@ -138,7 +137,7 @@ void EngineLoop::take(Sequence& sequence, const SampledToken& token, bool among_
   }
 }
 
-// Takes tokens that the row's mask forces, as many as its next step feeds behind the drawn one; returns how
+// Takes tokens that the row's mask forces, as many as its next step feeds after the drawn one; returns how
 // many.
 int64_t EngineLoop::fast_forward(Sequence& sequence) {
   if (!forwards_) return 0;
@@ -152,7 +151,7 @@ int64_t EngineLoop::fast_forward(Sequence& sequence) {
   return taken;
 }
 
-// Rows that have finished leave, unless their session still wants tokens fed.
+// Ends rows that have finished, unless their session still needs tokens fed.
 void EngineLoop::end_rows() {
   for (auto& sequence : running_) {
     if (!sequence->finish) continue;
@@ -176,7 +175,7 @@ void EngineLoop::end_ended() {
   for (SequencePtr& sequence : std::exchange(ended_, {})) end_row(std::move(sequence));
 }
 
-// An answer is complete once its turn cannot get lost any more.
+// Ends rows whose turns the store has answered: an answer is complete once its turn cannot be lost.
 void EngineLoop::end_stored_rows() {
   for (auto& sequence : storing_) {
     if (keeper_->may_end(*sequence)) end_row(std::move(sequence));
@@ -184,7 +183,7 @@ void EngineLoop::end_stored_rows() {
   std::erase(storing_, nullptr);
 }
 
-// The last event of a row that holds no slot any more.
+// Sends the last event of a row that has no slot any more.
 void EngineLoop::end_row(SequencePtr sequence) {
   moved_ = true;
   RequestRecord& request = *sequence->request;
@@ -215,7 +214,7 @@ void EngineLoop::emit(Sequence& sequence, Event event) {
 void EngineLoop::deliver() {
   for (const auto& request : to_deliver_) {
     request->listener->deliver(std::exchange(request->outbox, {}));
-    // A paused row keeps its request, and the listener holds the model that the engine belongs to.
+    // A paused row keeps its request, but not the listener, which holds the model that the engine belongs to.
     if (request->rows_remaining == 0) request->listener.reset();
   }
   to_deliver_.clear();

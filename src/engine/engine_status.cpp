@@ -1,5 +1,4 @@
-// The engine's rarer doors: pausing and resuming, sessions and tuned states, and the picture it publishes of
-// itself.
+// The engine's other doors: pause and resume, sessions and tuned states, and the status that it publishes.
 #include <algorithm>
 #include <utility>
 
@@ -33,11 +32,11 @@ double per_second(int64_t tokens, double seconds) {
 
 Error not_paused() { return {ErrorKind::not_found, "Paused request not found"}; }
 
-// Paused requests are kept until resumed; beyond this many the oldest of the owner with the most is given up.
+// Most paused requests; beyond, the oldest of the owner with the most is dropped.
 constexpr size_t kMostPaused = 64;
 
-// Status pages may be this old while rows run, and older where making them takes more than so small a part of
-// the time.
+// Status pages are at most this old while rows run, or older where publishing would take more than this share
+// of the time.
 constexpr auto kPublishEvery = std::chrono::milliseconds(20);
 constexpr int kPublishShare = 50;
 
@@ -195,7 +194,7 @@ Result<StateBlob> EngineLoop::export_session(const Owner& owner, const std::stri
   return *found;
 }
 
-// Far enough below the count that saved states are read with: no session can outgrow that once it is let in.
+// Far below the bound on the count in saved states, so that no imported session can outgrow that.
 constexpr int64_t kMostImportedTokens = int64_t{1} << 52;
 
 Status EngineLoop::import_session(const Owner& owner, const std::string& id, const StateBlob& blob) {
@@ -214,7 +213,7 @@ Status EngineLoop::import_session(const Owner& owner, const std::string& id, con
                 keeper_->sessions().ladder().import(session_text(owner.name, id), std::move(payload), layout,
                                                     blob.tokens));
   if (!ticket) return {};
-  ticket->wait(TurnFate::under_way);  // on the caller's thread; the store's own patience bounds it
+  ticket->wait(TurnFate::under_way);  // waits on the caller's thread; the store's own time-outs bound it
   if (*ticket == TurnFate::refused) return overtaken(id);
   return {};
 }
@@ -241,14 +240,14 @@ void EngineLoop::clear_prefixes() {
   call_on_engine([&] { keeper_->prefixes().clear(); });
 }
 
-// Nothing runs any more. Rows get their last events, and sessions that can be read go to the store while
-// there is a process to write them. A second failure on the way there ends the step that it comes in.
+// Ends the engine: rows get their last events, and readable sessions are sent to the store while the process
+// still runs. A second failure on the way ends only the part that it happens in.
 void EngineLoop::fail(const char* who, const char* why, StatesOnDevice states) {
   spdlog::error("{}{}", who, why);
   if (std::exchange(failed_, true)) return;
   {
     std::lock_guard lock(mutex_);
-    failure_ = "out of memory";  // short enough to need none
+    failure_ = "out of memory";  // fits without an allocation
   }
   guarded([&] {
     std::string text = std::string(who) + why;
@@ -265,7 +264,7 @@ void EngineLoop::fail(const char* who, const char* why, StatesOnDevice states) {
   if (options_.on_failure) options_.on_failure(failure_);
 }
 
-// Ends what runs and waits; what is on its way to a store goes on.
+// Ends rows that run and wait; what is on its way to a store continues.
 void EngineLoop::end_failed_rows() {
   tell_all();
   end_ended();

@@ -14,7 +14,7 @@ namespace fulmar {
 
 enum class FinishReason : uint8_t { stop, length, cancelled, failed };
 
-// One kept token, released together with the text it ends in.
+// A kept token, released with the text that it ends in.
 struct TokenRecord {
   int32_t token = 0;
   std::string bytes;     // may be part of a code point
@@ -23,17 +23,17 @@ struct TokenRecord {
 };
 
 struct Usage {
-  int64_t prompt_tokens = 0;      // fed or restored, without what a session already held
-  int64_t completion_tokens = 0;  // kept, stop id excluded
-  int64_t cached_tokens = 0;      // of prompt_tokens, taken from a prefix snapshot; or session tokens reused
-  int64_t accepted_draft_tokens = 0;  // of speculation: drafted, and what would have been drawn
-  int64_t rejected_draft_tokens = 0;  // drafted in vain
+  int64_t prompt_tokens = 0;          // fed or restored, without what a session already held
+  int64_t completion_tokens = 0;      // kept, stop id excluded
+  int64_t cached_tokens = 0;          // of prompt_tokens: from a prefix snapshot; or session tokens reused
+  int64_t accepted_draft_tokens = 0;  // drafted tokens that would have been drawn
+  int64_t rejected_draft_tokens = 0;  // drafted tokens that would not
 };
 
 struct Event {
   enum class Kind : uint8_t {
-    admitted,  // the row got its slot: the request is under way
-    text,      // more output; may be empty when a token's text is held back
+    admitted,  // the row has its slot
+    text,      // more output; may be empty while a token's text is held back
     finished,  // last event of the row; carries remaining text and records
   };
 
@@ -56,9 +56,9 @@ struct Event {
   std::vector<float> embedding;  // with embed: mean-pooled hidden state [C]
 };
 
-// Receives the events of one request. Called on the engine thread, perhaps while the device computes: must
-// return at once, never block, and call nothing of the engine but submit, cancel and erase_session.
-// All rows of a request that moved in one step arrive in one call.
+// Receives the events of one request, on the engine thread, perhaps while the device computes. It must return
+// at once, never block, and call nothing of the engine but submit, cancel and erase_session. All rows of a
+// request with events in one step arrive in one call.
 class Listener {
  public:
   virtual ~Listener() = default;

@@ -1,5 +1,5 @@
-// Shares what masks cost among the rows that want one: masks are made on the engine's thread, and rows of
-// costly ones are not to hold up the others.
+// Divides the cost of masks among the rows that need one: masks are computed on the engine's thread, and rows
+// with expensive ones must not delay the others.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,22 @@
 
 namespace fulmar {
 
-// A row whose next token is drawn under a mask.
+// A row whose next token is drawn with a mask.
 struct MaskItem {
   TokenMask* mask = nullptr;
-  int64_t waited = 0;  // steps, for its mask
+  int64_t waited = 0;  // steps spent waiting for its mask
 };
 
 struct MaskLimits {
-  // So few masks that are not ready may be made while the device computes.
+  // Up to this many unready masks may be computed while the device runs.
   size_t made_meanwhile = 2;
-  // Of more, as many are made before the step as take this much work together, the last one counted in part;
-  // docs/operations.md tells the time of it.
+  // Of more, the step waits for as many as cost this much together, the last one partly; docs/operations.md
+  // gives the time.
   size_t work = 500'000;
 };
 
-// Which rows draw in this step; the others wait. Ready ones draw, and those that have waited longest have
-// their masks made first: at least one.
+// Returns which rows draw in this step; the others wait. Ready rows draw; masks are computed for those that
+// have waited longest, at least one.
 std::vector<bool> share_mask_work(std::span<const MaskItem> items, const MaskLimits& limits = {});
 
 }  // namespace fulmar

@@ -1,5 +1,5 @@
-// What a row with a mask may take as its next token, and whether the model is asked for it (fast-forward):
-// pure, but for what masks remember.
+// The next token of a row with a mask, and whether the model has to be asked for it (fast-forward). Pure,
+// except for what masks remember.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,22 @@
 
 namespace fulmar {
 
-// A step feeds at most so many forced tokens of a row behind the one that it has drawn: devices compute up to
-// 16 rows of one sequence one after the other, to the bits of as many steps.
+// Most forced tokens of a row that a step feeds after the drawn one: devices compute up to 16 rows of a
+// sequence one after the other, to the same bits as in separate steps.
 constexpr int64_t kMostForwarded = 15;
 
-// The token that the mask forces as the generated token number `position`. None where the request has a word
-// of its own on that token: bans, biases, stops.
+// Returns the token that the mask forces as generated token number `position`; nothing where the request's
+// own bans, biases or stops apply to that token.
 std::optional<int32_t> forced_token(const Ask& ask, TokenMask& mask, uint64_t position);
 
-// The forced token that the row goes on with without asking the model. None where somebody wants to know what
-// the model thinks of it.
+// Returns the forced token that the row takes without asking the model; nothing where its log-probability is
+// wanted.
 std::optional<int32_t> forwarded_token(const Sequence& sequence);
 
-// Puts into the row, which has its position and parameters, what the mask says: the forced token, or those
-// that are allowed. Log-probabilities are among the latter.
+// Applies the mask to a row that has its position and parameters: gives it the forced token or, also with
+// log-probabilities, the allowed ids.
 void mask_row(SampleRow& row, const Ask& ask, TokenMask& mask);
-// Whether mask_row has nothing to work out.
+// Returns whether mask_row has nothing to compute.
 bool is_at_hand(const SampleRow& row, const Ask& ask, TokenMask& mask);
 
 }  // namespace fulmar

@@ -11,8 +11,8 @@ OutputText::OutputText(std::shared_ptr<const StopTexts> texts, bool include_stop
   if (texts && !texts->empty()) matcher_.emplace(std::move(texts), include_stop);
 }
 
-// Returns what the stop texts let through. What may belong to the last of `until_` waits until that is known,
-// since nothing of it counts as a stop.
+// Returns what the stop texts release. Output that may be the beginning of until_.front() is held back, since
+// no part of it counts as a stop.
 std::string OutputText::match(std::string_view bytes) {
   if (!matcher_ || unstoppable_) return std::string(bytes);
   if (until_.empty()) return matcher_->push(bytes);
@@ -50,7 +50,7 @@ std::string OutputText::finish() {
   std::string text;
   if (matcher_ && !unstoppable_) {
     std::string passed = matcher_->push(std::exchange(unmatched_, {}));
-    passed += matcher_->finish();  // behind it: operands of one sum have no order
+    passed += matcher_->finish();  // after push: operands of one expression are unordered
     released_ += passed.size();
     text = utf8_.push(passed);
   }

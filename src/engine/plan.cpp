@@ -7,14 +7,14 @@ namespace fulmar {
 
 namespace {
 
-// What a step has left to give.
+// What is left of a step's limits.
 struct Budget {
   int64_t rows = 0;
   int64_t prompt_rows = 0;
   int64_t wanted = 0;
 };
 
-// What a prompt that is fed in pieces takes at once.
+// Returns what the next piece of a prompt takes.
 Budget piece_of(const PlanItem& item) {
   const int64_t rows = std::min(item.to_feed, item.piece) * item.slots;
   return {rows, rows, item.every_row ? rows : item.slots};
@@ -31,10 +31,11 @@ void feed_piece(const PlanItem& item, int64_t& fed, Budget& remaining) {
   remaining.wanted -= piece.wanted;
 }
 
-// Feeds a prompt `fed` tokens more, out of at most `share` prompt rows and `wanted_share` wanted ones.
+// Feeds a prompt more tokens, on top of `fed`, out of at most `share` prompt rows and `wanted_share` wanted
+// ones.
 void feed_prompt(const PlanItem& item, int64_t share, int64_t wanted_share, int64_t& fed, Budget& remaining) {
   if (item.piece > 0) return feed_piece(item, fed, remaining);
-  // A prompt's rows are one sequence: only those of which every output is wanted take more than one.
+  // A prompt's rows are one sequence and want one output, unless every row's is wanted.
   const int64_t first_wanted = fed == 0 || item.every_row ? item.slots : 0;
   if (remaining.prompt_rows <= 0 || item.slots > remaining.rows || first_wanted > remaining.wanted) return;
   // A chunk smaller than a mixture still feeds it one token.
@@ -49,8 +50,8 @@ void feed_prompt(const PlanItem& item, int64_t share, int64_t wanted_share, int6
   remaining.wanted -= item.every_row ? take * item.slots : first_wanted;
 }
 
-// Feeds what decodes: a token of each sequence first, then what else waits of them, then drafts. Returns the
-// rows of the first.
+// Feeds decoding sequences: a token of each first, then their other ready tokens, then drafts. Returns the
+// number of rows of the first.
 int64_t feed_decoding(std::span<const PlanItem> items, const PlanLimits& limits, std::vector<int64_t>& feed,
                       Budget& remaining) {
   int64_t decoding = 0;

@@ -1,4 +1,4 @@
-// How much may wait for a slot, and how owners share that. Knows no engine.
+// Limits on what waits for a slot, and how owners share them. Knows no engine.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace fulmar {
 
-// How every refusal for want of room begins; all of it where the queue itself is full.
+// The beginning of every refusal for lack of room; the whole text where the queue itself is full.
 inline constexpr std::string_view kQueueFull = "Request queue full";
 
-// What waits, or may.
+// Amounts that wait, or may.
 struct QueueUse {
   int64_t requests = 0;  // without a first slot
   int64_t rows = 0;      // without a slot
-  int64_t bytes = 0;     // that those rows take of host memory
+  int64_t bytes = 0;     // of host memory, for those rows
 
   QueueUse operator+(const QueueUse& other) const {
     return {requests + other.requests, rows + other.rows, bytes + other.bytes};
@@ -29,19 +29,19 @@ struct QueueUse {
   bool operator==(const QueueUse&) const = default;
 };
 
-// Says why a request that takes `more` is not to wait behind what its owner and the others have waiting.
-// Where nobody has a row waiting, one request may have as many rows and bytes as it likes. `shares`: the
-// owner has to leave room for others, as room_of() says; the server's own, and everybody without keys, has
-// not.
+// Returns an error saying why a request that takes `more` may not wait in addition to its owner's and others'
+// waiting rows. Where nobody waits, one request may have any number of rows and bytes. `shares`: the owner
+// has to leave room for others, as room_of() says; not set for the server's own and for everybody without
+// keys.
 Status refuse_waiting(const QueueUse& own, const QueueUse& others, const QueueUse& more, const QueueUse& most,
                       bool shares);
 
-// What waits by owner, from any thread.
+// Counts what waits by owner, from any thread.
 class QueueRoom {
  public:
   explicit QueueRoom(const QueueUse& most) : most_(most) {}
 
-  // Lets a request of the owner wait, or says why not.
+  // Counts a request of the owner as waiting, or returns why it may not.
   Status take(const std::string& owner, const QueueUse& more);
   void give_back(const std::string& owner, const QueueUse& use);
   QueueUse all() const;

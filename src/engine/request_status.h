@@ -1,4 +1,4 @@
-// How a request looks on status pages.
+// A request as status pages show it.
 #pragma once
 
 #include "engine/sequence.h"
@@ -6,7 +6,8 @@
 
 namespace fulmar {
 
-// The request itself and the rows that are over; rows still waiting or running are added with add_row.
+// Returns the status of the request and its ended rows; waiting and running rows are added by add_row and
+// add_waiting.
 RequestStatus status_of(const RequestRecord& request);
 void add_row(RequestStatus& status, const Sequence& sequence);
 void add_waiting(RequestStatus& status, const RequestStatus& sums);  // of rows that wait

@@ -11,13 +11,13 @@ namespace fulmar {
 
 namespace {
 
-// A step without drafts is measured again after so many others.
+// Steps after which a step without drafts is measured again.
 constexpr int64_t kStaleSteps = 256;
-// How often an n-gram is expected to be right before any was seen, by kind.
+// Expected rate of right tokens before any was seen, by kind.
 constexpr std::array<double, kNgramKinds> kExpected{0.4, 0.5, 0.6, 0.7, 0.8};
 constexpr double kExpectedOfModel = 0.6;
-// What rows have seen elsewhere lets a row try at least so much. N-grams show how good they are without being
-// fed; a draft model does not, and has to be tried.
+// Lower bounds on expectations from other rows, so that a row at least tries. N-grams show how good they are
+// without being fed; a draft model has to be tried, so its bound is higher.
 constexpr double kLeastExpected = 0.1, kLeastExpectedOfModel = 0.4;
 
 size_t kind_of(const NgramDrafter::Match& match) {
@@ -26,7 +26,7 @@ size_t kind_of(const NgramDrafter::Match& match) {
   return match.length < 8 ? 2 : 3;
 }
 
-// Whether a row for which mask_row() has been called may draw the token.
+// Returns whether a row on which mask_row() was called may draw the token.
 bool may_draw(const SampleRow& row, int32_t token) {
   if (row.given >= 0) return token == row.given;
   const auto id = static_cast<size_t>(token);
@@ -54,7 +54,7 @@ void keep_to_mask(Sequence& sequence) {
   drafts.tokens.resize(kept);
 }
 
-// Tokens of one row that a step can feed beyond those that are drawn.
+// Returns how many tokens of the row a step can feed beyond ready ones.
 int64_t Speculation::most_drafts(const Sequence& sequence) const {
   const Ask& ask = sequence.ask;
   if (!ask.speculate || !sequence.more_slots.empty() || sequence.waits_for_mask > 0) return 0;
@@ -84,7 +84,7 @@ double Speculation::model_rate(const Sequence& sequence) const {
   return sequence.drafts.model_rate.value(expected);
 }
 
-// From the source that is right more often.
+// Returns an offer from the source that is right more often.
 DraftOffer Speculation::offer(Sequence& sequence) {
   RowDrafts& drafts = sequence.drafts;
   const int64_t most = most_drafts(sequence);
@@ -140,7 +140,7 @@ void Speculation::prepare(std::span<const std::unique_ptr<Sequence>> running) {
     Sequence* const row = choice.rows[i];
     RowDrafts& drafts = row->drafts;
     if (choice.offers[i].by_model) {
-      // Rows that have offered may be more than there are places.
+      // More rows may offer than the model has slots.
       if (choice.lengths[i] > 0 && model_->take_place(drafts)) jobs.push_back({row, choice.lengths[i]});
       continue;
     }
@@ -183,7 +183,7 @@ void Speculation::learn(Sequence& sequence, int64_t drafted, std::span<const Sam
     for (AcceptanceRate* rate : {&drafts.rates[drafts.kind], &rates_[drafts.kind]}) {
       rate->observe(static_cast<int64_t>(right), right < judged);
     }
-    drafts.proposal.clear();  // a step that is begun ahead may have none of its own
+    drafts.proposal.clear();  // a step that is begun ahead may have no proposal
   }
   if (drafted == 0) return;
   const auto accepted = static_cast<int64_t>(drawn.size()) - 1;

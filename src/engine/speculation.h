@@ -1,6 +1,6 @@
-// Speculative decoding, as far as it is decided on the host: which drafted tokens a step feeds, and what is
-// learnt from those that were right. What counts as right is decided by the draws (draft/acceptance.h); that
-// rejected rows never reach a state is the keeper's business. The engine thread owns it.
+// Host-side decisions of speculative decoding: which drafted tokens a step feeds, and what is learnt from the
+// result. Draws decide which drafts are right (draft/acceptance.h); the state keeper rolls back rejected
+// rows. The engine thread owns it.
 #pragma once
 
 #include <cstdint>
@@ -15,36 +15,35 @@
 
 namespace fulmar {
 
-// Room for drafted rows.
+// Limits on drafted rows.
 struct DraftRoom {
   int64_t rows = 0;       // of one step
   int64_t wanted = 0;     // of one step, with their outputs
-  int64_t revocable = 0;  // of one sequence and step that may be rolled back, its first one counted in
+  int64_t revocable = 0;  // of one sequence and step that may be rolled back, plus its first
 };
 
 class Speculation {
  public:
-  // `model`: null, or what drafts besides n-grams.
+  // `model`: null, or a source of drafts besides n-grams.
   Speculation(const SpeculationOptions& options, const DraftRoom& room, std::unique_ptr<DraftModel> model)
       : options_(options), room_(room), model_(std::move(model)) {}
 
-  // Leaves the drafts of the step to come in `drafts` of each row. A step that feeds prompts has none: its
-  // rows are dear, and its time says nothing of drafts. Nor have more than kMostRows running rows: drafts pay
-  // on no device then, and looking for them is work between two steps.
+  // Sets the `drafts` of each row for the next step. A step that feeds prompts has none: its rows are
+  // expensive, and its time says nothing about drafts. Neither have more than kMostRows running rows: there
+  // drafts pay on no device, and looking for them delays the next step.
   static constexpr size_t kMostRows = 256;
   void prepare(std::span<const std::unique_ptr<Sequence>> running);
-  // Whether the next step would feed drafts by what is known now, which may be a token less than it will
-  // know.
+  // Returns whether the next step would feed drafts, by what is known now (perhaps a token less than then).
   bool would_draft(std::span<const std::unique_ptr<Sequence>> running);
 
-  // A step of so many rows, without prompts, has taken so long.
+  // Records the time of a step of `rows` rows without prompts.
   void timed(int64_t rows, double seconds);
 
-  // After a step that fed so many drafts of the row: `drawn` are the tokens that it has taken, of which all
-  // but the last were drafted.
+  // Records the result of a step that fed `drafted` drafts of the row: `drawn` are the tokens it has taken,
+  // of which all but the last were drafted.
   void learn(Sequence& sequence, int64_t drafted, std::span<const SampledToken> drawn);
 
-  // The row drafts no more.
+  // Frees what the row holds of the draft model.
   void leave(Sequence& sequence);
 
   void add_to(EngineStats& stats) const { stats.drafts = counts_; }
@@ -56,7 +55,7 @@ class Speculation {
   double ngram_rate(const Sequence& sequence) const;
   double model_rate(const Sequence& sequence) const;
   DraftOffer offer(Sequence& sequence);
-  // Rows that can have drafts, with as many as pay.
+  // Rows that can have drafts, and how many each feeds.
   struct Choice {
     std::vector<Sequence*> rows;
     std::vector<DraftOffer> offers;
@@ -69,14 +68,14 @@ class Speculation {
   const DraftRoom room_;
   std::unique_ptr<DraftModel> model_;
   StepCost cost_;
-  StepCost model_cost_;  // of the draft model, by the rows that it drafts for
-  NgramRates rates_;     // over all rows: what a row begins with
+  StepCost model_cost_;  // of the draft model, by the number of rows
+  NgramRates rates_;     // over all rows: the initial expectation of a row
   AcceptanceRate model_rate_;
   DraftCounts counts_;
 };
 
-// How many of the row's drafted tokens its mask lets through, with what may follow each, as far as that is at
-// hand: drafts cause no work on masks. A token that would complete the text is none of them.
+// Shortens the row's drafts to what its mask allows, and keeps the allowed ids after each, as far as they are
+// computed: drafts cause no work on masks. A token that would complete the text is not drafted.
 void keep_to_mask(Sequence& sequence);
 
 }  // namespace fulmar

@@ -1,4 +1,4 @@
-// Tokens per second over the last second or so, falling to zero when nothing happens.
+// Tokens per second over about the last second, falling to zero when nothing happens.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ class SpeedMeter {
     weight_ += static_cast<double>(tokens) / kWindowSeconds;
     if (tokens > 0) last_token_ = now;
   }
-  // Exactly 0 once the last token is two windows old.
+  // Returns the speed; exactly 0 once the last token is two windows old.
   double per_second(Clock::time_point now) {
     decay(now);
     if (std::chrono::duration<double>(now - last_token_).count() >= 2 * kWindowSeconds) weight_ = 0;

@@ -13,9 +13,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Device slots for rewind points of stop texts; further ones are kept in host memory.
+// Device slots for rewind points of stop texts; more are kept in host memory.
 constexpr int64_t kRewindSlots = 16;
-// A row waits for another one's prompt only when that saves at least so many tokens.
+// A row waits for another one's prompt only if that saves at least this many tokens.
 constexpr size_t kWorthFollowing = 32;
 
 size_t shared_beginning(std::span<const int32_t> a, std::span<const int32_t> b) {
@@ -24,7 +24,8 @@ size_t shared_beginning(std::span<const int32_t> a, std::span<const int32_t> b) 
   return static_cast<size_t>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());
 }
 
-// Returns what a row ends with whose session is not there. The server's own names are not for clients.
+// Returns the error of a row whose session does not exist. The server's own session names are not for
+// clients.
 Error no_such_session(const StateLink& link) {
   if (!link.servers_own)
     return {ErrorKind::not_found, "session '" + session_id_of(link.read_session) + "' does not exist"};
@@ -95,7 +96,7 @@ PrefixRoot StateKeeper::prefix_root(const Sequence& sequence) const {
   return {sequence.ask.state.initial_state, share_prefixes_ ? std::string() : sequence.request->owner};
 }
 
-// The row takes its session before it looks it up: nobody here may move it in between.
+// The row claims its session before looking it up, so that nobody here can change it in between.
 bool StateKeeper::session_ready(Sequence& sequence) {
   const StateLink& link = sequence.ask.state;
   SessionHold& session = sequence.session;
@@ -114,7 +115,7 @@ bool StateKeeper::looked_up(std::shared_ptr<SessionLookup>& lookup, const std::s
   return lookup->done;
 }
 
-// Makes the running row leave a snapshot after `shared` tokens, and the waiting one wait for it.
+// Makes the running row save a snapshot after `shared` tokens, and the waiting one wait for it.
 void StateKeeper::follow(Sequence& sequence, Sequence& leader, size_t shared) {
   auto& points = leader.snapshot_points;
   const auto place = std::lower_bound(points.begin(), points.end(), shared);
@@ -169,7 +170,7 @@ Status StateKeeper::start_fresh(Sequence& sequence) {
   const Ask& ask = sequence.ask;
   sequence.feed = ask.prompt;
   sequence.usage.prompt_tokens = static_cast<int64_t>(ask.prompt.size());
-  const bool every_row = ask.score_prompt || ask.embed;  // nothing may be skipped, and pieces are others
+  const bool every_row = ask.score_prompt || ask.embed;  // nothing may be skipped, and pieces differ
   sequence.cacheable = prefixes_on_ && ask.use_prefix_cache && !(every_row && piece_ > 0);
   if (sequence.cacheable && !every_row) {
     const auto known = prefixes_.look(prefix_root(sequence), sequence.feed);
@@ -189,7 +190,7 @@ void StateKeeper::keep_piece_ends(Sequence& sequence) const {
   std::erase_if(points, [&](size_t point) { return point <= sequence.fed; });
 }
 
-// Nothing of a mixture is cached: its prompt has as many states as it has members.
+// Nothing of a mixture is cached: its prompt has as many states as members.
 Status StateKeeper::start_mixture(Sequence& sequence) {
   sequence.feed = sequence.ask.prompt;
   sequence.usage.prompt_tokens = static_cast<int64_t>(sequence.feed.size());
@@ -202,7 +203,7 @@ Status StateKeeper::start_mixture(Sequence& sequence) {
   return {};
 }
 
-// `tuned`: the name of a tuned state; empty: the zero state.
+// `tuned`: name of a tuned state; empty: the zero state.
 Status StateKeeper::set_first_state(int64_t slot, const std::string& tuned) {
   if (tuned.empty()) {
     pool_.zero(slot);
@@ -238,7 +239,7 @@ void StateKeeper::after_draw(Sequence& sequence) {
   if (!pending) {
     drop_rewind_point(sequence);
   } else if (!sequence.rewind_point) {
-    // The token that may begin a match must not be in the state; drafts may have brought it there.
+    // The token that may begin a match must not be in the state; drafts may have fed it already.
     if (sequence.drawn_fed > *pending) roll_back(sequence, *pending);
     take_rewind_point(sequence);
   }
@@ -249,8 +250,9 @@ void StateKeeper::roll_back(Sequence& sequence, size_t drawn) {
   sequence.drawn_fed = drawn;
 }
 
-// A half state is rounded where it is written, and so when it is read out of a slot whose ring holds rows.
-// Rows whose bits are not to depend on where their copies lie are written before they are copied.
+// Writes a slot's pending rows to its state before it is copied. An f16 state is rounded where it is written,
+// and when it is read with pending rows, so bits would depend on where copies are made; only done where they
+// may not.
 void StateKeeper::settle(int64_t slot) {
   const bool rounds = pool_.layout().wkv_dtype == DType::f16 && pool_.ring().write_every > 1;
   if (piece_ > 0 && rounds) pool_.write(slot, pool_.read(slot));
@@ -275,7 +277,7 @@ void StateKeeper::drop_rewind_point(Sequence& sequence) {
   sequence.rewind_point.reset();
 }
 
-// Brings the slot back to its rewind point.
+// Restores the slot from its rewind point.
 void StateKeeper::rewind(Sequence& sequence) {
   const RewindPoint& point = *sequence.rewind_point;
   if (point.slot >= 0) {
@@ -314,7 +316,7 @@ Closing StateKeeper::close(Sequence& sequence) {
       sequence.finish = Finish{.reason = FinishReason::failed, .error = ticket.error()};
     }
   } else if (piece_ == 0 && sequence.cacheable && ended_well && fed_all && sequence.drawn_fed > 0) {
-    // The end of the answer: where the next turn of a client that resends its history begins.
+    // The end of the answer, where the next turn of a client that resends its history begins.
     std::vector<int32_t> tokens = sequence.feed;
     tokens.insert(tokens.end(), sequence.drawn.begin(),
                   sequence.drawn.begin() + static_cast<ptrdiff_t>(sequence.drawn_fed));

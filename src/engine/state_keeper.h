@@ -1,5 +1,5 @@
-// Where the states of sequences come from and go to: slots, sessions, prompt beginnings, tuned states, and
-// the rewind points that let a session forget a stop text. The engine thread owns it.
+// Where the states of sequences come from and where they are saved: slots, sessions, prefix snapshots, tuned
+// states, and rewind points, from which a session drops a stop text. The engine thread owns it.
 #pragma once
 
 #include <chrono>
@@ -20,11 +20,11 @@
 
 namespace fulmar {
 
-// What a row that has ended still waits for.
+// What an ended row still waits for.
 enum class Closing : uint8_t {
   done,     // nothing: its slot and its session are free
-  feeding,  // tokens are to be fed before its session can be committed: close it again then
-  storing,  // its slot is free, its turn is on its way to a shared store
+  feeding,  // tokens have to be fed before its session can be committed; then close() again
+  storing,  // its slot is free, its turn is on the way to a shared store
 };
 
 class StateKeeper {
@@ -35,36 +35,35 @@ class StateKeeper {
   StatePool& pool() { return pool_; }
   int64_t free_slots() const { return static_cast<int64_t>(free_slots_.size()); }
 
-  // Could this row start now? False while its session is in use or looked up in the store, or while a running
-  // row is about to compute a beginning of its prompt (then that row is told to leave a snapshot there).
+  // Returns whether this row could start now. False while its session is in use or being looked up in the
+  // store, or while a running row is about to compute a prefix of its prompt (then that row will save a
+  // snapshot there).
   bool ready_to_start(Sequence& sequence, std::span<const std::unique_ptr<Sequence>> running);
 
-  // Gives the row a slot (there must be a free one) with its first state, and what is left to feed.
+  // Gives the row a slot (one must be free) with its first state, and sets what is left to feed.
   Status start(Sequence& sequence);
-  // After each step that fed the row: leaves the snapshots that are due.
+  // Saves the snapshots that are due. Call after each step that fed the row.
   void after_feed(Sequence& sequence);
-  // After the tokens drawn by a step: keeps a rewind point while a stop text may have begun.
+  // Keeps a rewind point while a stop text may have begun. Call after the tokens drawn by a step.
   void after_draw(Sequence& sequence);
-  // Rolls the state back to the one that contains so many drawn tokens: those beyond were fed as drafts by
-  // the row's last step.
+  // Rolls the state back to `drawn` drawn tokens; later ones were fed as drafts by the row's last step.
   void roll_back(Sequence& sequence, size_t drawn);
-  // A step that was begun for the row feeds it nothing, because its last id has ended it.
+  // Undoes a step that was begun for the row but fed it nothing, because its last id has ended it.
   void was_not_fed(const Sequence& sequence) { pool_.return_to_mark(sequence.slot); }
-  // Rows of one step and sequence that may be rolled back, the first one counted in; 0: none.
+  // Returns the most rows of one step and sequence that may be rolled back, plus the first; 0: none.
   int64_t revocable_rows() const { return most_revocable(pool_.ring()); }
-  // Tokens that prefill may feed before the next snapshot is due; 0: no limit.
+  // Returns how many tokens prefill may feed before the next snapshot is due; 0: no limit.
   int64_t until_snapshot(const Sequence& sequence) const;
 
-  // The row has ended: commits its session, unless tokens are still to be fed.
+  // Commits the session of an ended row, unless tokens are still to be fed.
   Closing close(Sequence& sequence);
-  // Whether a row that is `storing` may end: the store has its turn, has refused it (the row then ends as
-  // failed), or has failed or kept us waiting for too long (the turn is then answered for by this worker
-  // alone).
+  // Returns whether a `storing` row may end: the store has its turn, has refused it (the row then ends as
+  // failed), has failed, or has taken too long (then this worker alone has the turn).
   bool may_end(Sequence& sequence);
-  // Takes slot, rewind point and session back; commits nothing.
+  // Frees slot, rewind point and session; commits nothing.
   void release(Sequence& sequence);
 
-  // A running row's state on its way out of and back into the engine.
+  // Save and restore a running row's state, for pause and resume.
   std::vector<std::byte> take_out(Sequence& sequence);
   // `claim`: to the session that the row will write to; null: to none any more.
   Status put_back(Sequence& sequence, std::span<const std::byte> state, SessionClaimPtr claim);
@@ -77,7 +76,7 @@ class StateKeeper {
   void add_to(EngineStats& stats);
 
  private:
-  // Which slots of the pool belong to whom.
+  // Ranges of the pool's slots by use.
   struct Shares {
     std::vector<int64_t> sequences, rewinds, sessions, prefixes;
   };
@@ -97,7 +96,7 @@ class StateKeeper {
   void drop_rewind_point(Sequence& sequence);
   void release_slot(Sequence& sequence);
   void rewind(Sequence& sequence);
-  // The end of the last whole piece up to there, where prompts are fed in pieces.
+  // Returns the last end of a piece up to this position, where prompts are fed in pieces.
   size_t piece_end(size_t position) const { return piece_ == 0 ? position : position - position % piece_; }
   void keep_piece_ends(Sequence& sequence) const;
   void settle(int64_t slot);
@@ -111,7 +110,7 @@ class StateKeeper {
   SessionShelf sessions_;
   PrefixCache prefixes_;
   const std::chrono::milliseconds store_patience_;
-  std::map<std::string, std::vector<std::byte>> tuned_;  // slot images
+  std::map<std::string, std::vector<std::byte>> tuned_;  // bytes of slots
   int64_t hits_device_ = 0, hits_host_ = 0, hits_store_ = 0;
   int64_t unconfirmed_ = 0, store_failures_ = 0;
 };

@@ -1,4 +1,4 @@
-// Counters and a picture of what runs, copied out once per step.
+// Counters, and a copy of what runs, published once per step.
 #pragma once
 
 #include <array>
@@ -10,18 +10,17 @@
 
 namespace fulmar {
 
-// Where drafted tokens come from: earlier text of the row, an output that the client has predicted, a draft
-// model.
+// Where drafted tokens come from: earlier text of the row, its client's prediction, a draft model.
 enum class DraftSource : uint8_t { ngram, prediction, model };
 constexpr std::array<const char*, 3> kDraftSourceNames{"ngram", "prediction", "model"};
 
 struct DraftCount {
   int64_t drafted = 0;   // tokens fed beyond the drawn ones
-  int64_t accepted = 0;  // of them, those that would have been drawn
+  int64_t accepted = 0;  // of them, tokens that would have been drawn
 };
 using DraftCounts = std::array<DraftCount, kDraftSourceNames.size()>;  // by DraftSource
 
-// One request as status pages show it.
+// A request as status pages show it.
 struct RequestStatus {
   std::string id;
   std::string owner;
@@ -36,7 +35,7 @@ struct RequestStatus {
   bool waiting = false;
   bool stop_requested = false;
   bool resumable = false;
-  std::string session;       // as its client wrote it
+  std::string session;       // as its client named it
   double prefill_speed = 0;  // tokens/s
   double decode_speed = 0;
 };
@@ -48,7 +47,7 @@ struct SlotStatus {
   std::string request_id, owner;  // of the request
   int64_t prompt_tokens = 0;
   int64_t generated_tokens = 0;
-  bool hidden = false;  // another owner's: nothing is told but that it is in use
+  bool hidden = false;  // another owner's: only told to be in use
 };
 
 struct EngineStats {
@@ -66,7 +65,7 @@ struct EngineStats {
   int64_t steps = 0;
   int64_t prompt_tokens = 0;             // fed
   int64_t generated_tokens = 0;          // drawn
-  int64_t forwarded_tokens = 0;          // of those drawn, fed without asking the model: a mask forced them
+  int64_t forwarded_tokens = 0;          // of those drawn, forced by a mask and fed without asking the model
   int64_t cached_tokens = 0;             // not fed thanks to a snapshot
   double prefill_tokens_per_second = 0;  // over the last second or so
   double decode_tokens_per_second = 0;
@@ -79,7 +78,7 @@ struct EngineStats {
   int64_t session_turns_unconfirmed = 0;  // answered before the shared store had them
   PrefixCache::Counters prefixes;
 
-  std::string failure;  // why the engine runs no more; empty: it does
+  std::string failure;  // why the engine has stopped; empty: it runs
 
   std::vector<RequestStatus> requests;  // waiting and running, oldest first
   std::vector<RequestStatus> paused;

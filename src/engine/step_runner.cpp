@@ -11,7 +11,7 @@ namespace fulmar {
 
 namespace {
 
-// True when feeding `count` tokens uses up what is ready and the row still wants a token drawn.
+// Returns whether feeding `count` tokens uses up what is ready and the row still wants a token drawn.
 bool draws_after(const Sequence& sequence, int64_t count) {
   return sequence.phase != Sequence::Phase::closing && sequence.ask.max_tokens > 0 &&
          static_cast<size_t>(count) == sequence.ready().size();
@@ -139,7 +139,7 @@ void RunningStep::draw(const StepOutputs& outputs) {
   }
 }
 
-// The row behind what is ready, and one behind each draft: drawn as if all drafts before it were accepted.
+// Adds the row after what is ready, and one after each draft, drawn as if all drafts before it were accepted.
 void RunningStep::add_rows(const StepPart& part, int32_t first_row, std::vector<SampleRow>& rows) {
   const Sequence& sequence = *part.sequence;
   const Ask& ask = sequence.ask;
@@ -165,7 +165,7 @@ void RunningStep::add_rows(const StepPart& part, int32_t first_row, std::vector<
   }
 }
 
-// Puts the weighted mean of a mixture's logits into the last of its rows. Penalties depend on the row's text
+// Writes the weighted mean of a mixture's logits to the last of its rows. Penalties depend on the row's text
 // alone, so subtracting them afterwards is the same as from each.
 void RunningStep::mix(const StepOutputs& outputs, const Sequence& sequence, int64_t first_row) {
   const std::vector<MixtureMember>& members = sequence.ask.state.mixture;
@@ -186,7 +186,7 @@ void RunningStep::mix(const StepOutputs& outputs, const Sequence& sequence, int6
   outputs.ops().write(logits.row<float>(row - 1), host_row_.data(), size * sizeof(float));
 }
 
-// Where the step's logits are: all prompt tokens of the step are scored in one call.
+// Runs on the thread that has the step's logits: all prompt tokens of the step are scored in one call.
 void RunningStep::score(const StepOutputs& outputs) {
   std::vector<SamplingParams> params(parts_.size());
   std::vector<SampleRow> rows;

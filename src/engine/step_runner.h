@@ -15,22 +15,22 @@
 
 namespace fulmar {
 
-// One sequence's part in a step.
+// One sequence's part of a step.
 struct StepPart {
   Sequence* sequence = nullptr;  // null: it was forgotten while the step was under way
   int64_t count = 0;             // tokens of sequence->ready() to feed, at least 1
-  // Tokens of sequence->drafts to feed behind all that is ready, whose rows can be rolled back.
+  // Tokens of sequence->drafts to feed after all that is ready; their rows can be rolled back.
   int64_t drafts = 0;
 };
 
-// One step, from its parts to the tokens drawn. Its outputs are taken on whichever thread drives the device
-// that has them: until the step is over nobody else touches prompt_scores and embedding_sum of its sequences,
-// and nobody writes to what decides their draws.
+// One step, from its parts to the tokens drawn. Outputs are taken on the thread that drives the device that
+// has them: until the step is over nobody else touches prompt_scores and embedding_sum of its sequences, and
+// nobody changes what decides their draws.
 class RunningStep {
  public:
   explicit RunningStep(std::vector<StepPart> parts) : parts_(std::move(parts)) { pack(); }
-  // The step behind draws that are not over, of rows that go on: `drawn[i]` is the number of the draw whose
-  // token parts[i] is fed.
+  // A step begun before the previous draws are known: drawn[i] is the index of the draw whose token parts[i]
+  // is fed.
   RunningStep(std::vector<StepPart> parts, std::span<const int32_t> drawn);
 
   StepInput input() const { return {token_, start_, slot_, wanted_row_, revocable_}; }
@@ -38,27 +38,27 @@ class RunningStep {
   std::span<const StepPart> parts() const { return parts_; }
   bool ahead() const { return ahead_; }
 
-  // The draws of a step whose parts are a decoding row each, in the order of the parts that are left; the
-  // tokens are to be put into drawn_ahead().
+  // Returns the draws of a step whose parts are one decoding row each, in the order of the parts that are
+  // left; their tokens go to drawn_ahead().
   std::vector<SampleRow> draw_rows();
   std::span<SampledToken> drawn_ahead() { return drawn_ahead_; }
-  void draw_in_finish() { drawing_.clear(); }  // the draws have not begun after all
-  // Of a step that was begun ahead: what is computed of the sequence nobody takes. Whether it has a part.
+  void draw_in_finish() { drawing_.clear(); }  // the draws could not be begun
+  // Discards this sequence's results of a speculatively started step. Returns whether it was in the step.
   bool forget(const Sequence& sequence);
 
-  // Rows whose feed is used up by the step and that still want tokens get them drawn: `drawn[i]`, of
-  // parts[i], is empty, or one token and another behind each draft that was accepted.
+  // Rows whose feed is used up by the step and that want more tokens get them drawn: drawn[i] of parts[i] is
+  // empty, or one token plus one after each accepted draft.
   struct Outcome {
     std::vector<StepPart> parts;
     std::vector<std::vector<SampledToken>> drawn;
     int64_t rows = 0;
     std::chrono::steady_clock::time_point begun;
-    bool ahead = false;  // it was begun while the step in front of it was under way
+    bool ahead = false;  // it was begun while the previous step was under way
   };
   Outcome outcome() &&;
 
  private:
-  // What a part wants back from the model, as a range of wanted rows.
+  // The outputs that a part wants, as a range of wanted rows.
   struct Wanted {
     int32_t first = 0;
     int32_t count = 0;
@@ -77,12 +77,12 @@ class RunningStep {
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::vector<int32_t> token_, start_, slot_, wanted_row_;
   std::vector<uint8_t> revocable_;
-  std::deque<PenaltyMemory> memories_;  // of rows behind drafts, as they are if those are accepted
+  std::deque<PenaltyMemory> memories_;  // of rows after drafts, as they are if those are accepted
   std::vector<Wanted> wanted_;
   std::vector<std::vector<SampledToken>> drawn_;
   bool ahead_ = false;
   std::vector<SampledToken> drawn_ahead_;  // of the parts that were left when the draws began
-  std::vector<size_t> drawing_;            // which these are
+  std::vector<size_t> drawing_;            // indices of these parts
   std::vector<float> host_row_;
   std::vector<double> mixed_;
 };
@@ -91,25 +91,26 @@ class StepRunner {
  public:
   explicit StepRunner(Model& model) : model_(model) {}
 
-  // Whether devices are still at the step when `begin` returns.
+  // Returns whether devices still compute the step when `begin` returns.
   bool asynchronous() const { return model_.asynchronous(); }
   int64_t under_way() const { return static_cast<int64_t>(steps_.size()); }
 
-  // Feeds the parts to the model. None is under way, but for the pieces of a prompt, which follow one
-  // another.
+  // Feeds the parts to the model. No part's sequence may be in a step under way, except for the pieces of a
+  // prompt, which follow one another.
   void begin(std::vector<StepPart> parts, const StatePool& states);
-  // Whether the newest step was begun behind draws that were not over.
+  // Returns whether the newest step was begun before its tokens were known.
   bool ahead() const { return !steps_.empty() && steps_.back()->ahead(); }
-  // Of the newest step.
+  // Returns the newest step's parts.
   std::span<const StepPart> parts() const;
-  // Run-ahead (asynchronous scheduling). Begins the draws of the newest step, whose parts are a decoding row
-  // each, without waiting for them; false where finish() is to draw. Then begin_ahead feeds their tokens to
-  // those of its parts that `goes_on` says, before anybody knows them; nothing where none does.
+  // Run-ahead (asynchronous scheduling). begin_draws enqueues the draws of the newest step, whose parts are
+  // one decoding row each; returns false where finish() has to draw. begin_ahead then feeds their tokens,
+  // before anybody knows them, to the parts for which `goes_on` is true; it begins no step where
+  // that is none.
   bool begin_draws();
   bool begin_ahead(const std::vector<bool>& goes_on, StatePool& states);
-  // The row has ended: what a step that was begun ahead computes of it nobody takes. Whether there is one.
+  // Discards an ended row's results of a speculatively started step. Returns whether there is one.
   bool forget(Sequence& sequence);
-  // Waits for the oldest step that was begun and advances `fed` and `drawn_fed` of its sequences.
+  // Waits for the oldest step and advances `fed` and `drawn_fed` of its sequences.
   RunningStep::Outcome finish();
   // Devices have failed: forgets what was begun, once nothing touches it any more.
   void abandon();

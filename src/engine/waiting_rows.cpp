@@ -65,7 +65,7 @@ std::vector<SequencePtr> WaitingRows::take(const RequestRecord& request) {
   forget(*lane, place);
   if (lane->queue.empty()) lanes_.erase(lane);
   rows_ -= static_cast<int64_t>(rows.size());
-  std::erase(rows, nullptr);  // taken by an offering that did not get to its end
+  std::erase(rows, nullptr);  // taken by an offer() that did not reach its end
   return {std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end())};
 }
 
@@ -79,12 +79,12 @@ std::vector<SequencePtr> WaitingRows::take_all() {
 
 void WaitingRows::offer(FunctionRef<Offer(SequencePtr&)> offer) {
   size_t looks = 0;
-  size_t idle = 0;  // lanes in front of this one that had nothing to take
+  size_t idle = 0;  // lanes in a row that had nothing to take
   Turn turn = Turn::taken;
   while (idle < lanes_.size() && turn != Turn::closed && looks < kMostLooks) {
     Lane& lane = lanes_.front();
     turn = take_turn(lane, looks, offer);
-    if (turn == Turn::closed) break;  // the next slot is its
+    if (turn == Turn::closed) break;  // it gets the next slot
     idle = turn == Turn::nothing_to_take ? idle + 1 : 0;
     if (lane.queue.empty()) {
       lanes_.pop_front();
@@ -99,12 +99,12 @@ void WaitingRows::offer(FunctionRef<Offer(SequencePtr&)> offer) {
   }
 }
 
-// Looks at rows of the lane until one is taken.
+// Offers rows of the lane until one is taken.
 WaitingRows::Turn WaitingRows::take_turn(Lane& lane, size_t& looks, FunctionRef<Offer(SequencePtr&)> offer) {
   const bool least = std::exchange(lane.least_next, !lane.least_next) && lane.queue.size() > 1;
   if (!lane.place) lane.place = Place{lane.queue.begin()};
   const auto turn_of = [&](Offer answer) {
-    // Who found no slot has had no turn.
+    // A lane that found no free slot has not had its turn.
     if (answer == Offer::closed) lane.least_next = !lane.least_next;
     return answer == Offer::closed ? Turn::closed : Turn::taken;
   };
@@ -136,7 +136,7 @@ WaitingRows::Offer WaitingRows::look_at(Lane& lane, Place at, FunctionRef<Offer(
   return answer;
 }
 
-// The row at the place is gone: what is looked at next stays the same.
+// Updates the lane after the row at a place was taken.
 void WaitingRows::took(Lane& lane, Place at) {
   rows_--;
   at.request->rows.erase(at.request->rows.begin() + static_cast<ptrdiff_t>(at.row));

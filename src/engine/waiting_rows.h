@@ -1,5 +1,5 @@
-// Rows that have had no slot yet, and whose turn it is. Sums are kept as rows come and go: what waits costs a
-// step nothing, however much it is. The engine thread owns it.
+// Rows that have had no slot yet, and the order in which they get one. Sums are updated as rows come and go,
+// so waiting rows cost a step nothing. The engine thread owns it.
 #pragma once
 
 #include <cstdint>
@@ -21,46 +21,46 @@ namespace fulmar {
 
 using SequencePtr = std::unique_ptr<Sequence>;
 
-// What a waiting row takes of host memory, about.
+// Returns about how much host memory a waiting row takes, in bytes.
 int64_t bytes_of(const Ask& ask);
 
-// Owners take turns, of one row each. Of an owner's requests the oldest and the one with the least prompt
-// tokens take turns, so that neither waits for a request of thousands of rows, and those of one size start in
-// order of arrival.
+// Owners take turns, one row each. Within an owner the oldest request and the one with the fewest prompt
+// tokens take turns, so that neither waits for a request of thousands of rows, and requests of equal size
+// start in order of arrival.
 class WaitingRows {
  public:
-  // What became of a row that was offered.
+  // The result of offering a row.
   enum class Offer : uint8_t {
-    taken,   // it is gone
+    taken,   // it has started
     passed,  // it cannot start yet; others may
-    closed,  // nobody can start any more
+    closed,  // no row can start any more
   };
-  // One offering looks at so many rows at most, and the next one goes on behind them.
+  // Most rows that one offer() looks at; the next one continues after them.
   static constexpr size_t kMostLooks = 256;
 
-  // Rows of one request that is not waiting yet, at least one.
+  // Adds the rows of a request that is not waiting yet, at least one.
   void add(std::vector<SequencePtr> rows);
-  // Takes all rows of the request that still wait.
+  // Removes and returns all rows of the request that still wait.
   std::vector<SequencePtr> take(const RequestRecord& request);
   std::vector<SequencePtr> take_all();
-  // Offers rows as their turns come; a row that is taken is moved from.
+  // Offers rows in turn; a row that is taken is moved from.
   void offer(FunctionRef<Offer(SequencePtr&)> offer);
 
   bool empty() const { return rows_ == 0; }
   int64_t rows() const { return rows_; }
-  // The requests with waiting rows, each owner's oldest first, each with the sums over those rows.
+  // Visits the requests with waiting rows, each owner's oldest first, with the sums over those rows.
   void each_request(FunctionRef<void(const RequestRecord&, const RequestStatus& sums)> visit) const;
 
  private:
   struct Waiting {
     std::shared_ptr<RequestRecord> request;
-    uint64_t number = 0;  // in order of arrival
+    uint64_t number = 0;  // order of arrival
     std::deque<SequencePtr> rows;
     RequestStatus sums;
     std::pair<int64_t, uint64_t> size() const { return {sums.prompt_tokens, number}; }
   };
   using Queue = std::list<Waiting>;
-  // The row that is looked at next: all in front of it have been passed.
+  // The row that is offered next; those before it were passed.
   struct Place {
     Queue::iterator request;
     size_t row = 0;
@@ -70,9 +70,8 @@ class WaitingRows {
     std::string owner;
     Queue queue;
     std::map<std::pair<int64_t, uint64_t>, Queue::iterator> by_size;
-    bool least_next = false;  // it is the turn of the one with the least prompt tokens
-    std::optional<Place>
-        place;  // within an offering, and where the last one could not look at all; else begin
+    bool least_next = false;     // next is the request with the fewest prompt tokens
+    std::optional<Place> place;  // during offer(), and where the last one stopped looking; else begin
   };
   using Lanes = std::list<Lane>;
   enum class Turn : uint8_t { taken, nothing_to_take, out_of_looks, closed };
