@@ -84,6 +84,16 @@ class SqliteDocuments final : public DocumentStore {
     return clock_.load(database_, newest.column_real(1));
   }
 
+  Status standing() override { return check_named(database_); }
+
+  int64_t lost() override {
+    if (standing().ok()) return 0;
+    std::lock_guard lock(mutex_);
+    Statement query(database_, "SELECT count(*) FROM fulmar_documents");
+    const auto counted = query.next();
+    return counted.ok() && *counted ? query.column_integer(0) : 0;
+  }
+
   int64_t now() override {
     std::lock_guard lock(mutex_);
     const auto now = static_cast<int64_t>(clock_.now());
@@ -125,6 +135,7 @@ class SqliteDocuments final : public DocumentStore {
 
   Status set_mark(const std::string& id, int64_t mark) override {
     std::lock_guard lock(mutex_);
+    FULMAR_TRY(check_named(database_));
     Statement update(database_, "UPDATE fulmar_documents SET mark = ? WHERE id = ?");
     return update.integer(1, mark).text(2, id).run();
   }
@@ -233,6 +244,7 @@ class SqliteDocuments final : public DocumentStore {
 
   Status replace_row(const Row& row, std::optional<Row>& before) {
     std::lock_guard lock(mutex_);
+    FULMAR_TRY(check_named(database_));
     FULMAR_ASSIGN(std::optional<Row> found, row_locked(row.document.id));
     Statement insert(database_, "INSERT OR REPLACE INTO fulmar_documents(" FULMAR_FACTS
                                 ") VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
@@ -259,6 +271,7 @@ class SqliteDocuments final : public DocumentStore {
   Result<std::optional<Row>> remove_locked(const std::string& id) {
     FULMAR_ASSIGN(std::optional<Row> row, row_locked(id));
     if (!row) return row;
+    FULMAR_TRY(check_named(database_));
     Statement remove(database_, "DELETE FROM fulmar_documents WHERE id = ?");
     FULMAR_TRY(remove.text(1, id).run());
     count(row->document.owner, row->document.lasting, -row->bytes);

@@ -54,6 +54,11 @@ class DocumentStore {
 
   virtual DocumentBytes bytes_of(const std::string& owner) = 0;
   virtual int64_t bytes() = 0;  // of all
+  // Returns an Error where nobody will find what is stored, once this ends; nothing is stored or removed
+  // then.
+  virtual Status standing() { return {}; }
+  // Returns how many documents lie so.
+  virtual int64_t lost() { return 0; }
   // The time that documents are to be created and judged by, unix seconds: no jump of the wall clock moves it
   // far (base/believed_time.h).
   virtual int64_t now() = 0;

@@ -69,7 +69,7 @@ SessionLadder::~SessionLadder() {
   }
   const int64_t lost = lost_ + courier_->close();
   if (lost == 0) return;
-  spdlog::error("session store: {} turns or erasures could not be stored and are lost", lost);
+  spdlog::error("session store: {} turns, erasures or sessions could not be stored and are lost", lost);
   if (options_.on_lost) options_.on_lost(lost);
 }
 

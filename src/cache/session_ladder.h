@@ -45,8 +45,8 @@ struct LadderOptions {
   // An answer waits at most this long for the store to have its turn, then goes out all the same.
   std::chrono::milliseconds store_patience{5000};
   CourierOptions store;
-  // Called when the ladder ends with turns or erasures that a store should have and has not, with their
-  // number.
+  // Called when the ladder ends with turns, erasures or sessions that a store should have and has not, with
+  // their number.
   std::function<void(int64_t)> on_lost;
 };
 

@@ -62,6 +62,8 @@ class SessionStore {
   virtual Result<std::vector<StoredSession>> sweep(const std::string& /*fingerprint*/) {
     return std::vector<StoredSession>();
   }
+  // Returns how many of this model's sessions lie where nobody will find them once this store ends.
+  virtual int64_t lost(const std::string& /*fingerprint*/) { return 0; }
   // Lets the next call reach the store at once, even where one before has waited for it in vain.
   virtual void try_at_once() {}
 };

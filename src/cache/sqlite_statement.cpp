@@ -55,6 +55,17 @@ Status write_ahead(const Database& database, bool durable) {
   return execute(database, durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
 }
 
+Status check_named(const Database& database) {
+  int moved = 0;  // stays so for a database in memory
+  sqlite3_file_control(database.get(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  if (moved == 0) return {};
+  return Error{
+      ErrorKind::unavailable,
+      fmt::format("database {} was removed, moved or replaced while it was open; put it back, or end "
+                  "this process and begin with the file that is there",
+                  name_of(database.get()))};
+}
+
 Error database_error(sqlite3* database, int status) {
   return Error{kind_of(status), fmt::format("database {}: {}", name_of(database), sqlite3_errmsg(database))};
 }

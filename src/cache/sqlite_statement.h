@@ -37,6 +37,10 @@ Status execute(const Database& database, const char* sql);
 // Makes the database write ahead (WAL). `durable`: what has been committed outlives a power failure, too.
 Status write_ahead(const Database& database, bool durable);
 
+// Returns an Error, unavailable, where the open file has no longer the name by which it was opened: it was
+// removed or moved, or another took its place, and nobody will find what is written to it.
+Status check_named(const Database& database);
+
 // SQLite's last failure: `corrupt` where its status says that the file is not what it should be, `resource`
 // where there is no room on the disk, `io` otherwise.
 Error database_error(sqlite3* database, int status);

@@ -89,6 +89,7 @@ class SqliteStore final : public SessionStore {
   }
 
   Result<int64_t> erase(const std::string& fingerprint, const std::string& id, bool and_branches) override {
+    FULMAR_TRY(check_named(database_));
     // A range instead of LIKE: ids may contain its wildcards. ';' is the character after ':'. The index by
     // age holds no states.
     Statement remove(
@@ -125,6 +126,7 @@ class SqliteStore final : public SessionStore {
   }
 
   Result<std::vector<StoredSession>> sweep(const std::string& fingerprint) override {
+    FULMAR_TRY(check_named(database_));
     FULMAR_TRY(clock_.save(database_));
     if (options_.lifetime > 0) FULMAR_TRY(erase_oldest(clock_.now() - options_.lifetime, kMostSwept));
     FULMAR_TRY(keep_to_bound());
@@ -135,6 +137,13 @@ class SqliteStore final : public SessionStore {
       return true;
     });
     return gone;
+  }
+
+  int64_t lost(const std::string& fingerprint) override {
+    if (check_named(database_).ok()) return 0;
+    Statement query(database_, "SELECT count(*) FROM fulmar_sessions WHERE fingerprint = ?");
+    const auto counted = query.text(1, fingerprint).next();
+    return counted.ok() && *counted ? query.column_integer(0) : 0;
   }
 
   Status prepare() {
@@ -163,6 +172,7 @@ class SqliteStore final : public SessionStore {
 
   Result<std::vector<bool>> store_together(std::span<const SessionWrite> writes) {
     std::vector<bool> stored;
+    FULMAR_TRY(check_named(database_));
     FULMAR_TRY(make_room(writes));
     FULMAR_TRY(execute(database_, "BEGIN IMMEDIATE"));
     Status done;

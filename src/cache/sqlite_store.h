@@ -26,7 +26,8 @@ struct SqliteOptions {
 // that another process has open is an Error of kind unavailable. A file of another program is left alone
 // except for our own tables (their names begin with fulmar_). A file of an older schema is brought up to date
 // (session_schema.h). An unreadable or damaged file, or a schema from the future, is an Error; nothing is
-// changed then.
+// changed then. Where the file loses its name, nothing is stored in it or erased any more until it has it
+// again.
 //
 // Ages are those of a believed time (base/believed_time.h): a wall clock that jumps erases nothing.
 Result<std::unique_ptr<SessionStore>> open_sqlite_store(const std::filesystem::path& path,

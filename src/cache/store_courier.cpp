@@ -70,7 +70,7 @@ int64_t StoreCourier::close() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  return static_cast<int64_t>(queued_.size() + erasures_.size());
+  return static_cast<int64_t>(queued_.size() + erasures_.size()) + store_->lost(fingerprint_);
 }
 
 void StoreCourier::on_news(std::function<void()> news) {
@@ -85,9 +85,10 @@ void StoreCourier::on_sweep(std::function<void(const std::vector<StoredSession>&
 
 StoreHealth StoreCourier::health() const {
   std::lock_guard lock(mutex_);
+  const std::string& beside = sweep_trouble_.empty() ? unlisted_trouble_ : sweep_trouble_;
   return {.failures = failures_,
           .waiting_bytes = waiting_bytes_,
-          .trouble = trouble_.empty() ? unlisted_trouble_ : trouble_};
+          .trouble = trouble_.empty() ? beside : trouble_};
 }
 
 // Under the lock.
@@ -432,9 +433,9 @@ void StoreCourier::sweep(Lock& lock) {
   // What went may be a part of what has to.
   const bool again = gone.ok() && !gone->empty();
   sweep_at_ = again ? Clock::now() : Clock::now() + options_.sweep_every;
+  sweep_trouble_ = gone.ok() ? std::string() : gone.error().text;
   if (!gone.ok()) {
     failures_++;
-    trouble_ = gone.error().text;
     return spdlog::error("{}", gone.error().text);
   }
   if (nothing_queued()) store_answered();

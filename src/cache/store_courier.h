@@ -105,7 +105,7 @@ class StoreCourier {
   // Waits until everything queued so far was tried.
   void flush();
   // Tries what is queued at least twice, and for `last_tries` where that fails, then stops. Returns how many
-  // turns and erasures have not reached the store, over all.
+  // turns and erasures have not reached the store, and how many sessions it has lost, over all.
   int64_t close();
 
   // Whether so much waits that nothing should be begun that adds to it.
@@ -178,6 +178,7 @@ class StoreCourier {
   std::atomic<int64_t> waiting_bytes_ = 0;
   int64_t failures_ = 0;
   std::string trouble_;
+  std::string sweep_trouble_;             // why the last sweep has failed, if it has
   std::optional<SessionQuery> unlisted_;  // a list that the store has failed to tell, and has not told since
   std::string unlisted_trouble_;
   Thread thread_;

@@ -14,6 +14,8 @@ void when_stored(Service& service, const std::string& id, std::function<void()> 
   service.families.responses->store.when_tried(id, [then = std::move(then)](bool) { then(); });
 }
 
+std::string response_trouble(const Service& service) { return service.families.responses->store.trouble(); }
+
 }  // namespace
 
 Families make_families(std::shared_ptr<ResponseFamily> responses) {
@@ -21,7 +23,8 @@ Families make_families(std::shared_ptr<ResponseFamily> responses) {
           .responses = std::move(responses),
           .branches = std::make_shared<BranchIndices>(),
           .call_ended = look_for_waiting_responses,
-          .when_stored = when_stored};
+          .when_stored = when_stored,
+          .response_trouble = response_trouble};
 }
 
 }  // namespace fulmar

@@ -137,7 +137,9 @@ class Server::Impl {
                             [pool = pool_, sessions = sessions_](ThreadKind kind, ClientJob job) {
                               return (kind == ThreadKind::sessions ? sessions : pool)->post(std::move(job));
                             },
-                        .loading = options.loading}) {}
+                        .loading = options.loading}) {
+    service_->families.responses->store.on_lost(options.on_lost);
+  }
   ~Impl() { stop(std::chrono::milliseconds(0)); }
 
   Status start() {

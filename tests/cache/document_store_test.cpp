@@ -260,6 +260,26 @@ TEST_F(Documents, TheFileIsForItsOwnerAndOneProcess) {
   EXPECT_TRUE(*store->find("1"));
 }
 
+TEST_F(Documents, AFileThatLostItsNameTakesNothingUntilItIsBack) {
+  const auto store = open(file());
+  ASSERT_TRUE(store->put({"1", "model", 100, "text"}).ok());
+  EXPECT_TRUE(store->standing().ok());
+  EXPECT_EQ(store->lost(), 0);
+  const fs::path away = file().string() + ".away";
+  fs::rename(file(), away);
+  EXPECT_FALSE(store->standing().ok());
+  EXPECT_EQ(store->lost(), 1);
+  EXPECT_FALSE(store->put({"2", "model", 100, "text"}).ok());
+  EXPECT_FALSE(store->set_mark("1", 5).ok());
+  EXPECT_FALSE(store->take("1").ok());
+  EXPECT_FALSE(store->take_oldest("model", 1).ok());
+  fs::rename(away, file());
+  EXPECT_TRUE(store->standing().ok());
+  EXPECT_TRUE(store->put({"2", "model", 100, "text"}).ok());
+  EXPECT_TRUE(*store->take("1"));
+  EXPECT_TRUE(open_document_store({}).value()->standing().ok()) << "in memory";
+}
+
 TEST_F(Documents, AFileOfAnotherKindIsAnErrorAndStays) {
   std::ofstream(file()) << "this is no database, and is longer than the header of one would be: "
                         << std::string(200, '.');

@@ -169,6 +169,33 @@ TEST_F(SqliteStores, OneProcessHasTheFile) {
   EXPECT_TRUE(open_sqlite_store(folder_ / "symbolic.db").ok());
 }
 
+// Whatever happens to its name, a file that nobody would find gets nothing, and keeps it for who puts it
+// back.
+TEST_F(SqliteStores, AFileThatLostItsNameTakesNothingUntilItIsBack) {
+  const auto store = open();
+  ASSERT_TRUE(*store->store({write_of("old", 1)})[0]);
+  ASSERT_TRUE(store->store({write_of("gone", 1)})[0].ok());
+  ASSERT_EQ(*store->erase("model", "gone", false), 1);
+  EXPECT_EQ(store->lost("model"), 0);
+  const fs::path away = folder_ / "away.db";
+  fs::rename(path(), away);
+  for (const bool replaced : {false, true}) {
+    if (replaced) std::ofstream(path()) << "a backup";
+    const auto outcome = store->store({write_of("new", 1)});
+    ASSERT_FALSE(outcome[0].ok()) << replaced;
+    EXPECT_EQ(outcome[0].error().kind, ErrorKind::unavailable);
+    EXPECT_THAT(outcome[0].error().text, HasSubstr(path().string()));
+    EXPECT_FALSE(store->erase("model", "old", false).ok()) << replaced;
+    EXPECT_FALSE(store->sweep("model").ok()) << replaced;
+    EXPECT_EQ(store->lost("model"), 1) << replaced;
+    EXPECT_EQ(store->lost("other"), 0) << replaced;
+  }
+  fs::rename(away, path());
+  EXPECT_TRUE(*store->store({write_of("new", 1)})[0]);
+  EXPECT_EQ(store->lost("model"), 0);
+  EXPECT_THAT(ids(*store), ElementsAre("new", "old"));
+}
+
 // Disks of many sizes: what is stored and what SQLite keeps beside it never needs more than there is, what is
 // left out would not have fitted, and with more room it is stored.
 TEST_F(SqliteStores, StoresWhatTheDiskHasRoomFor) {

@@ -183,6 +183,7 @@ void end_at_second_signal(const sigset_t& ending) {
 struct Serving {
   ModelRegistry models;
   std::shared_ptr<std::atomic<bool>> engine_failed = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<std::atomic<int64_t>> responses_lost = std::make_shared<std::atomic<int64_t>>(0);
   std::unique_ptr<SessionLadders> sessions;
   std::unique_ptr<LocalAdmin> admin;
   std::unique_ptr<Server> server;
@@ -202,7 +203,8 @@ Result<bool> start(ServeFlags& flags, const sigset_t& ending, Serving& serving) 
   serving.admin = std::make_unique<LocalAdmin>(serving.models, *serving.sessions, flags.model,
                                                flags_of_others(flags.engine), flags.admin);
   FULMAR_TRY(serving.admin->states_listed());
-  FULMAR_ASSIGN(const ServerOptions options, server_options(flags));
+  FULMAR_ASSIGN(ServerOptions options, server_options(flags));
+  options.on_lost = [lost = serving.responses_lost](int64_t count) { *lost += count; };
   FULMAR_ASSIGN(serving.server, Server::start(options, serving.models, serving.admin.get()));
   std::optional<Footing> footing = Footing();
   if (options.loading) {
@@ -235,8 +237,9 @@ int stop(Serving& serving) {
   if (failed) end_anyway(kDeviceErrorExit);
   serving.admin.reset();  // engines hand their sessions to the ladders, and those to the store
   if (failed) return kDeviceErrorExit;
-  if (serving.sessions->lost() == 0) return 0;
-  spdlog::error("stopped turns or erasures that no store has: {}", serving.sessions->lost());
+  const int64_t lost = serving.sessions->lost() + *serving.responses_lost;
+  if (lost == 0) return 0;
+  spdlog::error("stopped turns, erasures or responses that no store has: {}", lost);
   return kTurnsLostExit;
 }
 

@@ -41,6 +41,10 @@ class StoreDoor final : public SessionStore {
     return one_->store->erase(fingerprint, id, and_branches);
   }
   bool shared() const override { return one_->store->shared(); }
+  int64_t lost(const std::string& fingerprint) override {
+    std::lock_guard lock(one_->mutex);
+    return one_->store->lost(fingerprint);
+  }
   void try_at_once() override {
     std::lock_guard lock(one_->mutex);
     one_->store->try_at_once();

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,6 +48,8 @@ struct ServerOptions {
   bool loading = false;                      // until Server::loaded(), /health says so
   std::chrono::milliseconds grace{30'000};   // how long a graceful stop lets running requests go on
   std::chrono::milliseconds drain_delay{0};  // how long before that it answers /health with 503 and goes on
+  // Called at the end with how many stored responses nobody will find, where there are any.
+  std::function<void(int64_t)> on_lost;
 };
 
 }  // namespace fulmar

@@ -32,6 +32,8 @@ struct Families {
   void (*call_ended)(const std::shared_ptr<Service>& service);
   // Calls `then` once what was made under a request's id has been tried to store; at once where nothing was.
   void (*when_stored)(Service& service, const std::string& id, std::function<void()> then);
+  // Returns why the store of responses fails; nothing where it works.
+  std::string (*response_trouble)(const Service& service);
 };
 
 // The last event of a call may come when the server has gone already, so each call holds on to it; the

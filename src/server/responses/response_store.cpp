@@ -20,6 +20,9 @@ std::unique_ptr<DocumentStore> in_memory() {
   return std::move(*documents);
 }
 
+// Times `retry` between two looks whether the documents work, where nothing is to be written.
+constexpr int kLooks = 60;
+
 // On a thread that writes: set when its store has ended within what it told.
 thread_local bool* store_has_ended = nullptr;
 
@@ -52,10 +55,29 @@ ResponseStore::~ResponseStore() {
   // Whoever could have put another is gone, and so are the threads.
   std::vector<std::string> left;
   for (const auto& [id, waits] : waiting_) left.push_back(id);
+  int64_t lost = documents_->lost();
   for (const std::string& id : left) {
     write(id);
-    if (waiting(id)) spdlog::error("response lost, since it cannot be stored id={}", id);
+    if (!waiting(id)) continue;
+    ++lost;
+    spdlog::error("response lost, since it cannot be stored id={}", id);
   }
+  if (lost != 0 && lost_) lost_(lost);
+}
+
+std::string ResponseStore::trouble() {
+  std::lock_guard lock(mutex_);
+  return trouble_;
+}
+
+void ResponseStore::on_lost(std::function<void(int64_t)> lost) { lost_ = std::move(lost); }
+
+// Logs what begins, not each time that it is seen.
+void ResponseStore::note(const Status& standing) {
+  std::lock_guard lock(mutex_);
+  const bool known = !trouble_.empty();
+  trouble_ = standing.ok() ? std::string() : standing.error().text;
+  if (!standing.ok() && !known) spdlog::error("stored responses: {}", trouble_);
 }
 
 // ---- room
@@ -177,8 +199,12 @@ void ResponseStore::keep_writing() {
   std::unique_lock lock(mutex_);
   while (!closing_) {
     if (waiting_.empty()) {
-      changed_.wait(lock);
+      const bool idle = changed_.wait_for(lock, kLooks * retry_) == std::cv_status::timeout;
       retry_at = Clock::now() + retry_;
+      if (!idle) continue;
+      lock.unlock();
+      note(documents_->standing());
+      lock.lock();
       continue;
     }
     auto next = next_to_write(false);
@@ -226,7 +252,9 @@ bool ResponseStore::write_one(const std::string& id, const Waiting& waits) {
   const StoredResponse& response = *waits.response;
   Document document = document_of(response);
   document.created = documents_->now();
-  if (const Status stored = documents_->put(document); !stored.ok()) {
+  const Status stored = documents_->put(document);
+  note(stored);
+  if (!stored.ok()) {
     spdlog::error("response not stored yet id={}: {}", id, stored.error().text);
     return false;
   }

@@ -101,6 +101,10 @@ class ResponseStore {
   Result<std::optional<StoredResponse>> take(const std::string& id);
   // Returns what is too old, and what its owner's newer ones have pushed out since; as take() does.
   std::vector<StoredResponse> take_expired();
+  // Returns why the documents fail; nothing where they work.
+  std::string trouble();
+  // At the end calls `lost` with how many answers nobody will find, where there are any.
+  void on_lost(std::function<void(int64_t)> lost);
   // Waits until all that was put has been tried to write.
   void settle();
 
@@ -117,6 +121,7 @@ class ResponseStore {
   WaitingById::const_iterator next_to_write(bool failed) const;
   bool write(const std::string& id);
   bool try_to_write(const std::string& id, const Waiting& before);
+  void note(const Status& standing);
   void tell(std::vector<Tried>& told, bool written);
   bool write_one(const std::string& id, const Waiting& waits);
   std::optional<Waiting> waiting(const std::string& id);
@@ -136,6 +141,8 @@ class ResponseStore {
   WaitingById waiting_;  // put, not yet written
   uint64_t last_number_ = 0;
   bool closing_ = false;
+  std::string trouble_;
+  std::function<void(int64_t)> lost_;
   std::vector<StoredResponse> gone_;  // pushed out, not yet told
   JobThread marks_{"attempts", 0};
   Thread writer_;  // last: it uses everything above

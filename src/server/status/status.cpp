@@ -146,13 +146,17 @@ ServedModelPtr ready_model(Call& call) {
 // A store that fails is no reason to send requests elsewhere: they are answered, and their turns wait for it.
 void write_condition(JsonWriter& json, const Call& call) {
   const StoreHealth store = call.service().models.store_health();
-  json.member("status", store.trouble.empty() ? "ok" : "degraded");
-  if (store.trouble.empty()) return;
-  json.key("session_store")
-      .begin_object()
-      .member("error", call.trusted() ? std::string_view(store.trouble) : "it fails")
-      .member("waiting_bytes", store.waiting_bytes)
-      .end_object();
+  const std::string responses = call.service().families.response_trouble(call.service());
+  const auto told = [&](const std::string& trouble) {
+    return call.trusted() ? std::string_view(trouble) : "it fails";
+  };
+  json.member("status", store.trouble.empty() && responses.empty() ? "ok" : "degraded");
+  if (!store.trouble.empty()) {
+    json.key("session_store").begin_object().member("error", told(store.trouble));
+    json.member("waiting_bytes", store.waiting_bytes).end_object();
+  }
+  if (responses.empty()) return;
+  json.key("response_store").begin_object().member("error", told(responses)).end_object();
 }
 
 // As ready_model; null, too, while the server ends: load balancers are to send nothing more.

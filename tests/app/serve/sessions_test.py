@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.request
 
 from admin_test import MODEL, SUCCESS, Server, equal
@@ -156,6 +157,23 @@ def check_full_store(program, models, folder):
     other.close()
 
 
+def check_removed_database(program, models, folder):
+    """A database file, or that of stored responses, whose name is taken away is noticed and is no clean end."""
+    for removed, named in (("four.db", "session_store"), ("four.responses.db", "response_store")):
+        database = os.path.join(folder, "four.db")
+        server = Kept(program, "--model", os.path.join(models, MODEL), "--state-db-path", database)
+        server.turn("s", "My name is Anna.")
+        equal(server.call("GET", "/health")[1]["status"], "ok")
+        os.remove(os.path.join(folder, removed))
+        server.turn("s", "And yours?")
+        equal(server.call("POST", "/v1/responses", {"input": "Hello", "max_output_tokens": 4})[0], 200)
+        while server.call("GET", "/health")[1]["status"] == "ok":  # until the turn is to be written
+            time.sleep(0.05)
+        health = server.call("GET", "/health")[1]
+        assert "was removed, moved or replaced" in health[named]["error"], health
+        equal(server.end(), 6)
+
+
 def check_errors(program, models, folder):
     secret = os.path.join(folder, "notes.pth")
     with open(secret, "w") as file:
@@ -183,6 +201,7 @@ def main(program, models):
         check_reload(program, models, folder)
         check_pause(program, models)
         check_full_store(program, models, folder)
+        check_removed_database(program, models, folder)
         check_errors(program, models, folder)
 
 
