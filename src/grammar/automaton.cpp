@@ -303,8 +303,13 @@ Automaton::State Automaton::find_step(State state, uint8_t byte) {
     const Frame frame = frames_[static_cast<size_t>(id)];
     const Grammar::Node& node = grammar_->node(frame.place);
     const ByteSet& bytes = grammar_->bytes(node);
-    alike &= bytes[byte] ? bytes : ~bytes;
-    if (bytes[byte]) reach(node.next, frame.caller, next);
+    if (!bytes[byte]) {
+      alike &= ~bytes;
+      continue;
+    }
+    const auto [to, lead_there] = grammar_->way(node, byte);
+    alike &= lead_there;
+    reach(to, frame.caller, next);
   }
   const size_t cost = kStepCost + frames.size() / kTestsPerVisit + visits_;
   sort_frames(next);

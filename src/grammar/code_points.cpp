@@ -2,6 +2,7 @@
 #include "grammar/code_points.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -21,25 +22,52 @@ std::string utf8_of(uint32_t point) {
   return bytes;
 }
 
-// All byte sequences from `low` to `high`, which are of one length.
-Place between(Grammar& g, std::string_view low, std::string_view high, Place next) {
-  if (low.empty()) return next;
-  const auto first = static_cast<unsigned char>(low.front());
-  const auto last = static_cast<unsigned char>(high.front());
-  const std::string_view low_rest = low.substr(1);
-  const std::string_view high_rest = high.substr(1);
-  if (first == last) return g.take_range(first, last, between(g, low_rest, high_rest, next));
-  const std::string lowest(low_rest.size(), '\x80');
-  const std::string highest(low_rest.size(), '\xBF');
-  const unsigned inner_first = first + (low_rest == lowest ? 0u : 1u);
-  const unsigned inner_last = last - (high_rest == highest ? 0u : 1u);
-  std::vector<Place> choices;
-  if (inner_first > first) choices.push_back(g.take_range(first, first, between(g, low_rest, highest, next)));
-  if (inner_first <= inner_last) {
-    choices.push_back(g.take_range(inner_first, inner_last, between(g, lowest, highest, next)));
+// Byte sequences of one length from `low` to `high`.
+struct Sequences {
+  std::string low, high;
+};
+
+// The ways of a choice by the place behind, so that bytes that lead alike are one way.
+using Ways = std::map<Place, ByteSet>;
+
+void add_way(Ways& ways, unsigned first, unsigned last, Place next) {
+  for (unsigned byte = first; byte <= last; ++byte) ways[next].set(byte);
+}
+
+// Adds the first bytes of the sequences, which are sorted and do not overlap, each with the place that takes
+// the rest of it.
+void add_sequences(Grammar& g, const std::vector<Sequences>& all, Place next, Ways& ways);
+
+// Returns the place that takes one of the sequences. Empty ones lead to `next`.
+Place one_of_sequences(Grammar& g, const std::vector<Sequences>& all, Place next) {
+  if (all.front().low.empty()) return next;
+  Ways ways;
+  add_sequences(g, all, next, ways);
+  return g.choose({ways.begin(), ways.end()});
+}
+
+void add_sequences(Grammar& g, const std::vector<Sequences>& all, Place next, Ways& ways) {
+  std::map<unsigned, std::vector<Sequences>> partial;  // by first byte: rests that are not all there are
+  for (const auto& [low, high] : all) {
+    const auto first = static_cast<unsigned char>(low.front());
+    const auto last = static_cast<unsigned char>(high.front());
+    const std::string lowest(low.size() - 1, '\x80');
+    const std::string highest(low.size() - 1, '\xBF');
+    const std::string low_rest = low.substr(1);
+    const std::string high_rest = high.substr(1);
+    if (first == last) {
+      partial[first].push_back({low_rest, high_rest});
+      continue;
+    }
+    const unsigned whole_first = first + (low_rest == lowest ? 0u : 1u);
+    const unsigned whole_last = last - (high_rest == highest ? 0u : 1u);
+    if (whole_first > first) partial[first].push_back({low_rest, highest});
+    if (whole_first <= whole_last) {
+      add_way(ways, whole_first, whole_last, one_of_sequences(g, {{lowest, highest}}, next));
+    }
+    if (whole_last < last) partial[last].push_back({lowest, high_rest});
   }
-  if (inner_last < last) choices.push_back(g.take_range(last, last, between(g, lowest, high_rest, next)));
-  return g.branch(choices);
+  for (const auto& [byte, rests] : partial) add_way(ways, byte, byte, one_of_sequences(g, rests, next));
 }
 
 bool needs_escape(uint32_t point) { return point < kFirstPlain || point == '"' || point == '\\'; }
@@ -57,20 +85,26 @@ std::string name_of(const CodePointSet& set) {
 // Takes a character of more than one byte: those of ASCII are written as escapes.
 Place longer_character(Grammar& g, const CodePointSet& set, Place next) {
   std::vector<std::string> escapes;
-  std::vector<Place> choices;
+  Ways ways;
+  for (size_t i = 1; i < std::size(kLastOfLength); ++i) {
+    std::vector<Sequences> all;
+    for (const auto& [first, last] : set.ranges()) {
+      const uint32_t from = std::max(first, kLastOfLength[i - 1] + 1);
+      const uint32_t to = std::min(last, kLastOfLength[i]);
+      if (from <= to) all.push_back({utf8_of(from), utf8_of(to)});
+    }
+    if (!all.empty()) add_sequences(g, all, next, ways);
+  }
   for (const auto& [first, last] : set.ranges()) {
     for (uint32_t point = first; point <= std::min(last, kLastOfLength[0]); ++point) {
       const std::string quoted = json_quoted(std::string(1, static_cast<char>(point)));
       escapes.push_back(quoted.substr(1, quoted.size() - 2));
     }
-    for (size_t i = 1; i < std::size(kLastOfLength); ++i) {
-      const uint32_t from = std::max(first, kLastOfLength[i - 1] + 1);
-      const uint32_t to = std::min(last, kLastOfLength[i]);
-      if (from <= to) choices.push_back(between(g, utf8_of(from), utf8_of(to), next));
-    }
   }
-  if (!escapes.empty()) choices.push_back(g.one_of(std::move(escapes), next));
-  return g.branch(choices);
+  const Place others = g.choose({ways.begin(), ways.end()});
+  if (escapes.empty()) return others;
+  const Place escaped = g.one_of(std::move(escapes), next);
+  return ways.empty() ? escaped : g.branch(others, escaped);
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ constexpr size_t kPlaceCost = 2;
 }  // namespace
 
 // False where no place may be made any more.
-bool Grammar::pay() {
+bool Grammar::pay(size_t places) {
   if (full()) return false;
-  paid_ = budget_->take(Budget::Item::work, kPlaceCost);
+  paid_ = budget_->take(Budget::Item::work, kPlaceCost * places);
   return paid_.ok();
 }
 
@@ -52,6 +52,22 @@ Place Grammar::take_range(unsigned first, unsigned last, Place next) {
     found->second = set_of(bytes);
   }
   return add({Kind::take, found->second, next});
+}
+
+Place Grammar::choose(const std::vector<Way>& ways) {
+  if (ways.empty()) return nothing();
+  if (ways.size() == 1) return take(ways.front().second, ways.front().first);
+  if (!pay(ways.size())) return end();
+  Choice choice{ways, {}, {}};
+  for (size_t i = 0; i < ways.size(); ++i) {
+    choice.bytes |= ways[i].second;
+    (void)set_of(ways[i].second);  // splits the classes of bytes
+    for (size_t byte = 0; byte < choice.way_of.size(); ++byte) {
+      if (ways[i].second[byte]) choice.way_of[byte] = static_cast<uint8_t>(i);
+    }
+  }
+  choices_.push_back(std::move(choice));
+  return add_new({Kind::choose, static_cast<int32_t>(choices_.size() - 1), end()});
 }
 
 Place Grammar::text(std::string_view bytes, Place next) {
@@ -172,6 +188,10 @@ bool Grammar::can_finish(const Node& node) const {
   switch (node.kind) {
     case Kind::take:
       return useful(node.next) && bytes(node).any();
+    case Kind::choose: {
+      const auto& ways = choices_[static_cast<size_t>(node.what)].ways;
+      return std::any_of(ways.begin(), ways.end(), [&](const Way& way) { return useful(way.first); });
+    }
     case Kind::branch:
       return useful(node.next) || useful(node.what);
     case Kind::count:
@@ -203,6 +223,12 @@ void Grammar::find_useful() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& at = nodes_[i];
     if (at.kind == Kind::end) continue;
+    if (at.kind == Kind::choose) {
+      for (const Way& way : choices_[static_cast<size_t>(at.what)].ways) {
+        connect(static_cast<Place>(i), way.first);
+      }
+      continue;
+    }
     connect(static_cast<Place>(i), at.next);
     if (at.kind == Kind::branch) connect(static_cast<Place>(i), at.what);
     if (at.kind == Kind::call) connect(static_cast<Place>(i), beginning(at.what));
@@ -221,6 +247,15 @@ void Grammar::find_useful() {
     open.pop_back();
     for (int32_t at = into[static_cast<size_t>(place)]; at >= 0; at = edges[static_cast<size_t>(at)].more) {
       look(edges[static_cast<size_t>(at)].from);
+    }
+  }
+}
+
+// Takes the bytes of ways that lead to no complete text out of their choices.
+void Grammar::drop_useless_ways() {
+  for (Choice& choice : choices_) {
+    for (const Way& way : choice.ways) {
+      if (!useful(way.first)) choice.bytes &= ~way.second;
     }
   }
 }
@@ -295,6 +330,7 @@ Status Grammar::finish(Rule root) {
   if (calls_itself_at_once()) return Error{ErrorKind::invalid, "a definition refers to nothing but itself"};
   find_byte_classes();
   find_useful();
+  drop_useless_ways();
   if (!useful(start())) {
     return Error{ErrorKind::invalid,
                  "no value fits: keywords contradict each other, or nothing ever ends the recursion"};

@@ -23,17 +23,19 @@
 namespace fulmar {
 
 using ByteSet = std::bitset<256>;
-// A place in the graph; places are made from the end of a text towards its beginning. Equal places are one.
+// A place in the graph; places are made from the end of a text towards its beginning. Equal places are
+// one, but for choices.
 using Place = int32_t;
 using Rule = int32_t;
 
 class Grammar {
  public:
-  enum class Kind : uint8_t { take, branch, call, end, count, tick, enough, free };
+  enum class Kind : uint8_t { take, choose, branch, call, end, count, tick, enough, free };
   struct Node {
     Kind kind = Kind::end;
-    // take: index of the byte set; branch: the other Place; call: the Rule; count: index of the Count; tick:
-    // the state of the Count's lengths behind it; free: how many ticks have to be left, or -1
+    // take: index of the byte set; choose: index of the Choice; branch: the other Place; call: the Rule;
+    // count: index of the Count; tick: the state of the Count's lengths behind it; free: how many ticks have
+    // to be left, or -1
     int32_t what = -1;
     Place next = -1;
   };
@@ -54,6 +56,9 @@ class Grammar {
   Place end() const { return 0; }
   Place take(const ByteSet& bytes, Place next);
   Place take_range(unsigned first, unsigned last, Place next);
+  // A byte of one of the ways, which hold no byte twice, and on behind it. No ways: nothing.
+  using Way = std::pair<Place, ByteSet>;
+  Place choose(const std::vector<Way>& ways);
   Place text(std::string_view bytes, Place next);
   // Either the one or the other.
   Place branch(Place one, Place other);
@@ -112,13 +117,23 @@ class Grammar {
   uint8_t byte_class(uint8_t byte) const { return byte_class_[byte]; }
   size_t byte_classes() const { return byte_classes_; }
   // What it holds, about.
-  size_t bytes() const { return nodes_.size() * sizeof(Node) + sets_.size() * sizeof(ByteSet); }
+  size_t bytes() const {
+    return nodes_.size() * sizeof(Node) + sets_.size() * sizeof(ByteSet) +
+           choices_.size() * (sizeof(Choice) + 4 * sizeof(Way));
+  }
   const Node& node(Place place) const { return nodes_[static_cast<size_t>(place)]; }
   const Count& count_of(const Node& node) const { return counts_[static_cast<size_t>(node.what)]; }
-  // What a place takes that stands in a reading: a take, or one that is free.
+  // What a place takes that stands in a reading: a take, a choice, or one that is free.
   const ByteSet& bytes(const Node& node) const {
     static const ByteSet kNone;
+    if (node.kind == Kind::choose) return choices_[static_cast<size_t>(node.what)].bytes;
     return node.kind == Kind::take ? sets_[static_cast<size_t>(node.what)] : kNone;
+  }
+  // Of a place that takes `byte`: where it leads, and the bytes that lead there, too.
+  Way way(const Node& node, uint8_t byte) const {
+    if (node.kind == Kind::take) return {node.next, bytes(node)};
+    const Choice& choice = choices_[static_cast<size_t>(node.what)];
+    return choice.ways[choice.way_of[byte]];
   }
   Place beginning(Rule rule) const { return begins_[static_cast<size_t>(rule)]; }
   Place start() const { return beginning(root_); }
@@ -138,12 +153,19 @@ class Grammar {
     }
   };
 
-  bool pay();
+  struct Choice {
+    std::vector<Way> ways;
+    ByteSet bytes;  // of all ways that are useful
+    std::array<uint8_t, 256> way_of{};
+  };
+
+  bool pay(size_t places = 1);
   int32_t set_of(const ByteSet& bytes);
   Place add(Node node);
   Place add_new(Node node);
   Place shared_texts(std::span<const std::string> texts, size_t from, Place next);
   void find_useful();
+  void drop_useless_ways();
   void find_byte_classes();
   bool can_finish(const Node& node) const;
   Rule counted(Rule body);
@@ -153,6 +175,7 @@ class Grammar {
   Status paid_;     // the first refusal of the budget
   std::vector<Node> nodes_;
   std::vector<ByteSet> sets_;
+  std::vector<Choice> choices_;
   // Of what is there already; emptied by finish().
   std::unordered_map<Key, Place, KeyHash> node_index_;
   std::unordered_map<ByteSet, int32_t> set_index_;
