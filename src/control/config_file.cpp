@@ -5,10 +5,12 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <utility>
 
 #include "base/read_file.h"
+
 namespace fulmar {
 namespace {
 
@@ -37,6 +39,20 @@ JsonValue json_of(const YAML::Node& worker) {
   return JsonValue(JsonObject(std::move(members)));
 }
 
+// The library keeps both of two equal names and finds one of them.
+Status check_given_once(const YAML::Node& map, const std::string& title) {
+  std::map<std::string, int> lines;
+  for (const auto& field : map) {
+    const auto name = field.first.as<std::string>();
+    const int line = field.first.Mark().line + 1;
+    const auto [first, fresh] = lines.emplace(name, line);
+    if (fresh) continue;
+    return Error{ErrorKind::invalid, fmt::format("{}'{}' is in line {} and line {}; wanted once", title, name,
+                                                 first->second, line)};
+  }
+  return {};
+}
+
 Status check_fields(const YAML::Node& worker, const std::string& title) {
   for (const auto& field : worker) {
     const auto name = field.first.as<std::string>();
@@ -56,6 +72,7 @@ Status check_fields(const YAML::Node& worker, const std::string& title) {
 Result<WorkerSpec> parse_worker(const YAML::Node& worker, size_t number, const WorkerSurroundings& around) {
   std::string title = fmt::format("workers[{}]", number);
   if (!worker.IsMap()) return Error{ErrorKind::invalid, title + ": is no map of fields"};
+  FULMAR_TRY(check_given_once(worker, title + ": "));
   FULMAR_TRY(check_fields(worker, title));
   const std::string name = worker["name"] ? worker["name"].as<std::string>() : "";
   if (name.empty()) return Error{ErrorKind::invalid, title + ": name is missing"};
@@ -80,6 +97,7 @@ Result<std::vector<WorkerSpec>> parse_tree(const YAML::Node& root, const WorkerS
   if (!known || (root["workers"] && !root["workers"].IsSequence() && !root["workers"].IsNull())) {
     return Error{ErrorKind::invalid, "wanted one list called workers"};
   }
+  FULMAR_TRY(check_given_once(root, ""));
   for (size_t i = 0; root["workers"] && i < root["workers"].size(); ++i) {
     FULMAR_ASSIGN(WorkerSpec spec, parse_worker(root["workers"][i], i, around));
     if (std::any_of(specs.begin(), specs.end(), [&](const auto& other) { return other.name == spec.name; })) {

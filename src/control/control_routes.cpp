@@ -92,22 +92,28 @@ void system_figures(const Asked& asked) {
   asked.answer(json_answer(system_json(program_version(), asked.service.gpus.figures())));
 }
 
+// The time, unix seconds, after which the answer begins; 0 where none is asked for. Nothing, and the request
+// answered, where it is no number.
+std::optional<double> read_since(const Asked& asked) {
+  const std::string* text = asked.request().query.find("since");
+  if (text == nullptr) return 0.0;
+  const auto number = lenient_number(JsonValue(*text));
+  if (!number) asked.answer(detail_answer(422, "since: is '" + *text + "', wanted a finite number"));
+  return number;
+}
+
 void history(const Asked& asked) {
-  double since = 0;
-  if (const std::string* text = asked.request().query.find("since")) {
-    since = lenient_number(JsonValue(*text)).value_or(0);
-  }
   const std::string* step = asked.request().query.find("step");
-  asked.answer(
-      json_answer(asked.service.supervisor.history().json(since, step != nullptr && *step == "minute")));
+  if (step != nullptr && *step != "minute") {
+    return asked.answer(detail_answer(422, "step: is '" + *step + "', wanted minute"));
+  }
+  const auto since = read_since(asked);
+  if (since) asked.answer(json_answer(asked.service.supervisor.history().json(*since, step != nullptr)));
 }
 
 void events(const Asked& asked) {
-  double since = 0;
-  if (const std::string* text = asked.request().query.find("since")) {
-    since = lenient_number(JsonValue(*text)).value_or(0);
-  }
-  asked.answer(json_answer(asked.service.supervisor.events().json(since)));
+  const auto since = read_since(asked);
+  if (since) asked.answer(json_answer(asked.service.supervisor.events().json(*since)));
 }
 
 void model_files(const Asked& asked) {
@@ -160,7 +166,8 @@ HttpResponse start_failure(const Error& error) {
 void start_worker(const Asked& asked) {
   const auto body = parse_json(asked.request().body);
   if (!body.ok()) return asked.answer(detail_answer(400, body.error().text));
-  ParsedSpec parsed = parse_worker_spec(*body, {.models_dir = asked.service.models_dir});
+  ParsedSpec parsed = parse_worker_spec(
+      *body, {.models_dir = asked.service.models_dir, .shared_store = asked.service.shared_store});
   if (!parsed.problems.empty()) return asked.answer(json_answer(problems_json(parsed.problems), 422));
   asked.service.supervisor.start(std::move(parsed.spec), [asked](Result<WorkerPtr> started) {
     asked.answer(started.ok() ? json_answer(worker_json(**started)) : start_failure(started.error()));

@@ -21,6 +21,7 @@ namespace fulmar {
 struct ControlService {
   std::string password;
   std::string models_dir;
+  bool shared_store = false;
   std::vector<std::string> hosts;  // names in Host that are this server, where there is no password
   Supervisor& supervisor;
   HttpClient& client;

@@ -40,6 +40,7 @@ class ControlServer::Impl {
       : supervisor_(options.supervisor),
         service_{.password = options.password,
                  .models_dir = options.models_dir,
+                 .shared_store = options.shared_store,
                  .hosts = names_of(options),
                  .supervisor = supervisor_,
                  .client = client_,

@@ -19,6 +19,7 @@ struct ControlOptions {
   int io_threads = 2;
   std::string password;                    // empty: nothing is checked
   std::string models_dir;                  // empty: a worker may load any file that this process may read
+  bool shared_store = false;               // workers inherit the name of a store of sessions
   std::vector<std::string> allowed_hosts;  // names in Host that are this server, where there is no password
   std::vector<Network> trusted_proxies;    // whose X-Forwarded-For is believed
   SupervisorOptions supervisor;

@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kLongestName = 64;
+constexpr size_t kMostProblems = 32;  // that an answer names
 
 constexpr size_t kMostModelFiles = 1000;
 constexpr int kDeepestFolder = 4;
@@ -43,6 +44,17 @@ class FieldReader {
   void flag(std::string_view field, bool& target) {
     take(field, get_bool(body_, field), [&](bool value) { target = value; });
   }
+  // Refuses what the body has beside the fields that were read before; of very many, the first.
+  void refuse_others() {
+    if (!body_.is_object()) return;
+    for (const auto& [name, value] : body_.as_object().members()) {
+      if (problems_.size() >= kMostProblems) return;
+      if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+      const std::string_view why =
+          name == "args" ? "is taken from a configuration file alone" : "is no field of a worker";
+      refuse(name, fmt::format("{}: {}; wanted {}", name, why, fmt::join(known_, ", ")));
+    }
+  }
   void refuse(std::string_view field, std::string message, std::string type = "value_error") {
     problems_.push_back({std::string(field), std::move(message), std::move(type)});
   }
@@ -50,12 +62,14 @@ class FieldReader {
  private:
   template <class T, class Use>
   void take(std::string_view field, Result<std::optional<T>> found, Use use) {
+    known_.push_back(field);
     if (!found.ok()) return refuse(field, found.error().text);
     if (found->has_value()) use(std::move(**found));
   }
 
   const JsonValue& body_;
   std::vector<FieldProblem>& problems_;
+  std::vector<std::string_view> known_;
 };
 
 bool is_file(const fs::path& path) {
@@ -106,7 +120,8 @@ std::string spread_of(const WorkerSpec& spec) {
 }  // namespace
 
 bool shares_sessions(const WorkerSpec& spec) {
-  return std::any_of(spec.extra_arguments.begin(), spec.extra_arguments.end(),
+  return spec.shared_store ||
+         std::any_of(spec.extra_arguments.begin(), spec.extra_arguments.end(),
                      [](std::string_view word) { return word.substr(0, word.find('=')) == "--state-store"; });
 }
 
@@ -121,6 +136,7 @@ Result<std::string> locate_model(const std::string& path, const std::string& mod
 ParsedSpec parse_worker_spec(const JsonValue& body, const WorkerSurroundings& surroundings) {
   ParsedSpec parsed;
   WorkerSpec& spec = parsed.spec;
+  spec.shared_store = surroundings.shared_store;
   FieldReader fields(body, parsed.problems);
   fields.text("name", spec.name);
   if (spec.name.size() > kLongestName) {
@@ -144,6 +160,7 @@ ParsedSpec parse_worker_spec(const JsonValue& body, const WorkerSurroundings& su
   } else {
     fields.refuse("restart", fmt::format("restart: is '{}', wanted off, on-failure or always", restart));
   }
+  fields.refuse_others();
   if (spec.host.empty()) fields.refuse("host", "host: is empty, wanted an address");
   const bool already_refused = std::any_of(parsed.problems.begin(), parsed.problems.end(),
                                            [](const auto& problem) { return problem.field == "model_path"; });
@@ -183,11 +200,7 @@ std::vector<std::string> serve_arguments(const WorkerSpec& spec, const std::stri
   add("--slots", std::to_string(spec.max_batch_size));
   add("--max-queue", std::to_string(spec.max_queue_size));
   add("--prefill-chunk", std::to_string(spec.prefill_chunk_size));
-  // Arguments of the worker's own may name a store that takes the place of the file.
-  const auto names_store = [](const std::string& word) { return word.starts_with("--state-store"); };
-  if (std::none_of(spec.extra_arguments.begin(), spec.extra_arguments.end(), names_store)) {
-    arguments.push_back("--state-db-path=" + session_db);
-  }
+  if (!shares_sessions(spec)) arguments.push_back("--state-db-path=" + session_db);
   add("--grace", std::to_string(grace_seconds));
   arguments.push_back("--quiet");
   arguments.insert(arguments.end(), spec.extra_arguments.begin(), spec.extra_arguments.end());

@@ -31,6 +31,7 @@ struct WorkerSpec {
   bool use_cuda_graph = false;
   RestartPolicy restart = RestartPolicy::off;
   std::vector<std::string> extra_arguments;  // from a configuration file only
+  bool shared_store = false;                 // its environment names one
 
   bool operator==(const WorkerSpec&) const = default;
 };
@@ -49,7 +50,8 @@ struct ParsedSpec {
 
 // Where models may lie and how a spec reaches the program.
 struct WorkerSurroundings {
-  std::string models_dir;  // empty: anywhere
+  std::string models_dir;     // empty: anywhere
+  bool shared_store = false;  // the environment of all workers names a store of sessions
 };
 
 // `body` may be any JSON value. Looks for the model's file, too.
@@ -64,7 +66,7 @@ Result<std::string> locate_model(const std::string& path, const std::string& mod
 std::vector<std::string> serve_arguments(const WorkerSpec& spec, const std::string& session_db,
                                          int64_t grace_seconds);
 
-// Whether its arguments name a store of sessions that workers share.
+// Whether its arguments or its environment name a store of sessions that workers share.
 bool shares_sessions(const WorkerSpec& spec);
 
 // The "spec" object of a worker (docs/http.md, "Control plane").

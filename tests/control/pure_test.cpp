@@ -154,6 +154,11 @@ TEST_F(SpecTest, AStoreOfTheWorkersOwnTakesThePlaceOfTheFile) {
   EXPECT_TRUE(names_file({"--slots", "3"}));
   EXPECT_FALSE(names_file({"--state-store", "redis://127.0.0.1"}));
   EXPECT_FALSE(names_file({"--state-store=redis://127.0.0.1"}));
+  const WorkerSpec inherits =
+      parse_worker_spec(*parse_json("{}"), {.models_dir = {}, .shared_store = true}).spec;
+  EXPECT_TRUE(shares_sessions(inherits));
+  EXPECT_THAT(serve_arguments(inherits, "sessions.db", 8),
+              testing::Not(testing::Contains("--state-db-path=sessions.db")));
 }
 
 TEST_F(SpecTest, ListsModelFiles) {
@@ -200,6 +205,19 @@ TEST_F(SpecTest, RefusesBadConfigurations) {
     EXPECT_FALSE(parse_config(yaml, {.models_dir = models()}).ok()) << yaml;
   }
   EXPECT_TRUE(parse_config("", {})->empty());
+}
+
+TEST_F(SpecTest, WhatAConfigurationGivesTwiceIsRefusedWithBothLines) {
+  const std::string worker = "workers:\n  - name: a\n    model_path: sub/m\n",
+                    other = "    model_path: sub/m.pth\n";
+  for (const auto& [yaml, told] :
+       {std::pair{worker + worker, "'workers' is in line 1 and line 4"},
+        {worker + other, "'model_path' is in line 3 and line 4"},
+        {worker + "    args: []\n    'args': [x]\n", "'args' is in line 4 and line 5"}}) {
+    const auto specs = parse_config(yaml, {.models_dir = models()});
+    ASSERT_FALSE(specs.ok()) << yaml;
+    EXPECT_THAT(specs.error().text, HasSubstr(told));
+  }
 }
 
 TEST(Metrics, MergeKeepsFamiliesTogether) {

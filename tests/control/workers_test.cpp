@@ -57,6 +57,36 @@ TEST_F(Workers, BadFieldsAreRefusedByName) {
       422);
 }
 
+TEST_F(Workers, WhatNoFieldKeepsIsRefusedByName) {
+  begin();
+  for (const char* more :
+       {R"("slots":-1)", R"("vocab":"/etc/passwd")", R"("args":["--slots","3"])", R"("Port":1)", R"("":null)",
+        R"("use_cuda_graph":"perhaps")", R"("max_prefill_batch":0)"}) {
+    const std::string body = R"({"model_path":")" + model("m.pth") + "\"," + more + "}";
+    const HttpResponse response = ask("POST", "/api/workers/start", body);
+    EXPECT_EQ(response.status, 422) << more;
+    const std::string name(more, std::string_view(more).find(':'));
+    EXPECT_THAT(response.body, HasSubstr(R"({"loc":["body",)" + name + "]")) << more;
+  }
+  EXPECT_TRUE(ask_json("/api/workers").as_array().empty());
+}
+
+TEST_F(Workers, FiguresAreAskedForWithNumbers) {
+  begin();
+  for (const char* path : {"/api/events", "/api/history"}) {
+    for (const char* since : {"x", "nan", "inf", "1e999", "", "1,5"}) {
+      const HttpResponse response = ask("GET", std::string(path) + "?since=" + since);
+      EXPECT_EQ(response.status, 422) << path << since;
+      EXPECT_THAT(response.body, HasSubstr("since: is '")) << path << since;
+    }
+    for (const char* since : {"0", "1785945600.5", "-1"}) {
+      EXPECT_EQ(ask("GET", std::string(path) + "?since=" + since).status, 200) << path << since;
+    }
+  }
+  EXPECT_EQ(ask("GET", "/api/history?step=foo").status, 422);
+  EXPECT_EQ(ask("GET", "/api/history?step=minute").status, 200);
+}
+
 TEST_F(Workers, AProgramThatCannotRunIsAnAnswer) {
   options_.supervisor.program = "/nonexistent/fulmar";
   begin();

@@ -5,12 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
 #include "app/core/option_checks.h"
+#include "app/core/variables.h"
 #include "base/log.h"
 #include "control/config_file.h"
 #include "control/control_server.h"
@@ -60,7 +62,8 @@ void add_flags(CLI::App& app, ControlFlags& flags) {
 
 Status load_config(const ControlFlags& flags, ControlServer& server) {
   if (flags.config.empty()) return {};
-  FULMAR_ASSIGN(auto specs, read_config(flags.config, {.models_dir = flags.control.models_dir}));
+  FULMAR_ASSIGN(auto specs, read_config(flags.config, {.models_dir = flags.control.models_dir,
+                                                       .shared_store = flags.control.shared_store}));
   spdlog::info("configuration read file={} workers={}", flags.config, specs.size());
   server.supervisor().reconcile(std::move(specs));
   return {};
@@ -75,6 +78,8 @@ Result<int> control(ControlFlags flags) {
   FULMAR_ASSIGN(flags.control.trusted_proxies, read_networks(flags.trusted_proxies));
   FULMAR_ASSIGN(flags.control.supervisor.program, own_program());
   flags.control.supervisor.password = flags.control.password;
+  const char* const store = std::getenv(kStoreVariable);
+  flags.control.shared_store = store != nullptr && *store != '\0';
   flags.control.supervisor.grace =
       std::chrono::milliseconds(static_cast<int64_t>(flags.grace_seconds * 1000));
   FULMAR_ASSIGN(const auto server, ControlServer::start(flags.control));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "app/core/variables.h"
 #include "app/served/engine_bounds.h"
 #include "app/served/session_ladders.h"
 #include "base/result.h"
@@ -15,9 +16,6 @@ class App;
 }
 
 namespace fulmar {
-
-// Stands for --state-store.
-inline constexpr const char* kStoreVariable = "FULMAR_STATE_STORE";
 
 struct ServeEngineFlags {
   int64_t slots = 0;          // 0: chosen from the memory that is free

@@ -1,0 +1,9 @@
+// Names of variables of the environment that more than one command reads.
+#pragma once
+
+namespace fulmar {
+
+// Stands for --state-store.
+inline constexpr const char* kStoreVariable = "FULMAR_STATE_STORE";
+
+}  // namespace fulmar
