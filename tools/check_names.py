@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Fails when a name of src/gpu stands for two things: types, constants and functions that two files define.
+"""Fails when a name stands for two things: a type that two files of src define; in src/gpu also a constant or function.
 
-Kernels are file-local, so the compiler accepts the same name for two things in two files; a reader who greps it does not.
-Looked at are definitions at namespace scope, unnamed namespaces included: members and what functions have inside are
-read where they stand. The reader of C++ knows as much of it as those definitions need.
+File-local names may repeat for the compiler; a reader who greps one finds both. Kernels are file-local, so src/gpu is held
+to more. Definitions at namespace scope are compared, unnamed namespaces included: members, and what functions define, are
+read in place, except for types called by one of WORDS. The parser knows as much of C++ as those definitions need.
 """
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = "src/gpu"
+FOLDER, STRICT = "src", "src/gpu/"
+# Nouns that fit nearly everything: as the name of a type each has one meaning, inside classes and functions, too.
+WORDS = ("Entry", "Part", "Piece", "Place", "Row", "Share", "Slots", "Stage")
+WORD_TYPE = re.compile(r"\b(?:struct|class|union|enum(?:\s+class|\s+struct)?)\s+(%s)\b[^;(){}<>,=]*{" % "|".join(WORDS))
 SUFFIXES = {".h", ".cpp", ".cu"}
 # Files of which a build takes one: the same names are their purpose. A header and its source are one, too.
 TWINS = [(re.compile(r"vendor_(cuda|hip)"), "vendor"), (re.compile(r"/(nvidia|amd)/"), "/vendor/")]
@@ -77,23 +80,23 @@ def variables_of(head):
 
 
 def block_of(head):
-    """The name of the type or function that begins here; None where it belongs to a class or a specialisation."""
+    """(name, whether it is a type) of what begins here; no name where it belongs to a class or a specialisation."""
     kind = re.match(r"(?:struct|class|union|enum(?:\s+class|\s+struct)?)\s+([\w:]+)\s*(<?)", head)
     if kind and "(" not in head:
-        return None if kind.group(2) or "::" in kind.group(1) else kind.group(1)
+        return (None if kind.group(2) or "::" in kind.group(1) else kind.group(1)), True
     function = re.search(r"([\w:~]+)\s*$", head[:head.find("(")])
     known = function and "::" not in function.group(1) and "operator" not in head
-    return function.group(1) if known else None
+    return (function.group(1) if known else None), False
 
 
 def definitions(text):
-    """(name, line) of all that a source defines at namespace scope."""
+    """(name, line, whether it is a type) of all that a source defines at namespace scope; an alias is no type."""
     text = blanked(text)
     found, begin, at = [], 0, 0
 
-    def take(names):
+    def take(names, is_type=False):
         start = begin + len(text[begin:]) - len(text[begin:].lstrip())
-        found.extend((name, text.count("\n", 0, start) + 1) for name in names if name)
+        found.extend((name, text.count("\n", 0, start) + 1, is_type) for name in names if name)
 
     while at < len(text):
         sign, head = text[at], text[begin:at]
@@ -107,7 +110,8 @@ def definitions(text):
             at = behind(text, at)
             if re.match(r"\s*[,{]", text[at:]):  # members that a constructor sets up before its body
                 continue
-            take([block_of(bare(head))])
+            name, is_type = block_of(bare(head))
+            take([name], is_type)
             begin = at
         elif sign == ";":
             line = bare(head)
@@ -123,6 +127,12 @@ def definitions(text):
     return found
 
 
+def word_types(text):
+    """(name, line) of all types called by one of WORDS, wherever they are defined."""
+    text = blanked(text)
+    return [(found.group(1), text.count("\n", 0, found.start()) + 1) for found in WORD_TYPE.finditer(text)]
+
+
 def clashes(sources):
     """One line per name that two of the sources, path -> text, define."""
     places = {}
@@ -130,7 +140,8 @@ def clashes(sources):
         twin = str(Path(path).with_suffix(""))
         for pattern, one in TWINS:
             twin = pattern.sub(one, twin)
-        for name, line in definitions(sources[path]):
+        compared = [(name, line) for name, line, is_type in definitions(sources[path]) if is_type or path.startswith(STRICT)]
+        for name, line in compared + word_types(sources[path]):
             places.setdefault(name, {}).setdefault(twin, f"{path}:{line}")
     return [f"{name} is defined in {' and '.join(files.values())}; wanted: one definition, or a telling name each"
             for name, files in sorted(places.items()) if len(files) > 1 and name not in OVERLOADS]

@@ -49,14 +49,14 @@ void parse(CLI::App& app, Words words) {
 }
 
 // The words of the command line in today's spellings, with those of the file that `serve --config` names.
-struct Line {
+struct CommandLine {
   TodaysWords today;
   std::string file;  // empty: none was named
   std::vector<Setting> settings;
 };
 
-Result<Line> read_line(const Words& words) {
-  Line line;
+Result<CommandLine> read_line(const Words& words) {
+  CommandLine line;
   FULMAR_ASSIGN(line.today, fulmar::in_todays_spellings(words));
   const size_t place = fulmar::place_of_command(line.today.words);
   if (place == line.today.words.size() || line.today.words[place] != "serve") return line;
@@ -70,7 +70,7 @@ Result<Line> read_line(const Words& words) {
 }
 
 // Which line of the file cannot be parsed, and why; empty: all of them can. Nothing runs after this.
-std::string fault_of_file(CLI::App& app, const Line& line) {
+std::string fault_of_file(CLI::App& app, const CommandLine& line) {
   for (const Setting& setting : line.settings) {
     Words words{"serve"};
     for (std::string& word : setting.words()) words.push_back(std::move(word));
@@ -89,7 +89,7 @@ std::string fault_of_file(CLI::App& app, const Line& line) {
 }
 
 // Says why the words cannot be parsed, or prints the help that they ask for. Returns the exit code.
-int refuse(CLI::App& app, const Line& line, const CLI::ParseError& error) {
+int refuse(CLI::App& app, const CommandLine& line, const CLI::ParseError& error) {
   std::string text = unknown_command(app, line.today.words);
   if (text.empty() && error.get_exit_code() != 0) {
     if (const std::string fault = fault_of_file(app, line); !fault.empty()) text = "fulmar: " + fault + "\n";

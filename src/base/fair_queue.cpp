@@ -18,7 +18,7 @@ bool FairQueue::add(ClientJob job) {
     lane.parked.push_front({job.share, {}, false});
     known = lane.by_name.emplace(lane.parked.front().name, lane.parked.begin()).first;
   }
-  Share& share = *known->second;
+  ClientQueue& share = *known->second;
   if (share.jobs.size() >= most_of_share_) return false;
   share.jobs.push_back(std::move(job));
   ++lane.count;
@@ -36,7 +36,7 @@ std::optional<ClientJob> FairQueue::take() {
   if (!may_run(other) && !may_run(last_)) return std::nullopt;
   last_ = may_run(other) ? other : last_;
   Lane& lane = this->lane(last_);
-  Share& share = lane.ready.front();
+  ClientQueue& share = lane.ready.front();
   lane.parked.splice(lane.parked.begin(), lane.ready, lane.ready.begin());
   share.running = true;
   std::optional<ClientJob> job(std::move(share.jobs.front()));
@@ -63,8 +63,8 @@ void FairQueue::done(const std::string& name, JobWeight weight) {
 
 void FairQueue::stop_waiting() {
   for (Lane& lane : lanes_) {
-    for (const std::list<Share>* shares : {&lane.ready, &lane.parked}) {
-      for (const Share& share : *shares) {
+    for (const std::list<ClientQueue>* shares : {&lane.ready, &lane.parked}) {
+      for (const ClientQueue& share : *shares) {
         for (const ClientJob& job : share.jobs) job.meter->stop();
       }
     }

@@ -45,15 +45,15 @@ class FairQueue {
   void stop_waiting();
 
  private:
-  struct Share {
+  struct ClientQueue {
     std::string name;
     std::deque<ClientJob> jobs;
     bool running = false;
   };
   struct Lane {
-    std::list<Share> ready;   // with a job that may run, next first
-    std::list<Share> parked;  // one job runs, or none waits
-    std::map<std::string_view, std::list<Share>::iterator> by_name;
+    std::list<ClientQueue> ready;   // with a job that may run, next first
+    std::list<ClientQueue> parked;  // one job runs, or none waits
+    std::map<std::string_view, std::list<ClientQueue>::iterator> by_name;
     size_t count = 0;    // jobs that wait
     size_t running = 0;  // jobs that run
   };

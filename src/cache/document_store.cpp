@@ -21,13 +21,13 @@ constexpr size_t kPieceBytes = size_t{512} << 10;
 #define FULMAR_FACTS "id, owner, label, created, mark, lasting, bytes, text"
 
 // A document's row: everything but the text, and where that lies.
-struct Row {
+struct DocumentRow {
   Document document;
   int64_t bytes = 0;
   int64_t text = 0;
 };
 
-Row row_of(const Statement& row) {
+DocumentRow row_of(const Statement& row) {
   return {{.id = row.column_text(0),
            .owner = row.column_text(1),
            .created = row.column_integer(3),
@@ -39,8 +39,8 @@ Row row_of(const Statement& row) {
           row.column_integer(7)};
 }
 
-Result<std::vector<Row>> rows_of(Statement& query) {
-  std::vector<Row> rows;
+Result<std::vector<DocumentRow>> rows_of(Statement& query) {
+  std::vector<DocumentRow> rows;
   FULMAR_ASSIGN(bool more, query.next());
   while (more) {
     rows.push_back(row_of(query));
@@ -49,9 +49,9 @@ Result<std::vector<Row>> rows_of(Statement& query) {
   return rows;
 }
 
-std::vector<Document> documents_of(std::vector<Row> rows) {
+std::vector<Document> documents_of(std::vector<DocumentRow> rows) {
   std::vector<Document> documents;
-  for (Row& row : rows) documents.push_back(std::move(row.document));
+  for (DocumentRow& row : rows) documents.push_back(std::move(row.document));
   return documents;
 }
 
@@ -105,7 +105,7 @@ class SqliteDocuments final : public DocumentStore {
     const auto bytes = static_cast<int64_t>(document.text.size());
     const int64_t text = new_text();
     Status stored = write_pieces(text, document.text);
-    std::optional<Row> before;
+    std::optional<DocumentRow> before;
     if (stored.ok()) stored = replace_row({document, bytes, text}, before);
     if (!stored.ok()) remove_pieces(text, bytes);
     if (before) remove_pieces(before->text, before->bytes);
@@ -113,7 +113,7 @@ class SqliteDocuments final : public DocumentStore {
   }
 
   Result<std::optional<Document>> find(const std::string& id) override {
-    FULMAR_ASSIGN(std::optional<Row> row, row_with(id));
+    FULMAR_ASSIGN(std::optional<DocumentRow> row, row_with(id));
     while (row) {
       FULMAR_ASSIGN(const bool whole, read_pieces(row->text, row->bytes, row->document.text));
       if (whole) return std::optional<Document>(std::move(row->document));
@@ -127,7 +127,7 @@ class SqliteDocuments final : public DocumentStore {
   }
 
   Result<std::optional<Document>> take(const std::string& id) override {
-    FULMAR_ASSIGN(std::optional<Row> row, remove_row(id));
+    FULMAR_ASSIGN(std::optional<DocumentRow> row, remove_row(id));
     if (!row) return std::optional<Document>();
     remove_pieces(row->text, row->bytes);
     return std::optional<Document>(std::move(row->document));
@@ -144,12 +144,12 @@ class SqliteDocuments final : public DocumentStore {
     std::lock_guard lock(mutex_);
     Statement query(
         database_, "SELECT " FULMAR_FACTS " FROM fulmar_documents WHERE lasting = 1 ORDER BY created, rowid");
-    FULMAR_ASSIGN(std::vector<Row> rows, rows_of(query));
+    FULMAR_ASSIGN(std::vector<DocumentRow> rows, rows_of(query));
     return documents_of(std::move(rows));
   }
 
   Result<std::vector<Document>> take_older(int64_t since) override {
-    return take_rows([&]() -> Result<std::vector<Row>> {
+    return take_rows([&]() -> Result<std::vector<DocumentRow>> {
       Statement query(database_, "SELECT " FULMAR_FACTS
                                  " FROM fulmar_documents WHERE lasting = 0 AND created < ?"
                                  " ORDER BY created, rowid");
@@ -158,12 +158,12 @@ class SqliteDocuments final : public DocumentStore {
   }
 
   Result<std::vector<Document>> take_oldest(const std::string& owner, int64_t bytes) override {
-    return take_rows([&]() -> Result<std::vector<Row>> {
+    return take_rows([&]() -> Result<std::vector<DocumentRow>> {
       Statement query(database_, "SELECT " FULMAR_FACTS
                                  " FROM fulmar_documents WHERE owner = ? AND lasting = 0"
                                  " ORDER BY created, rowid");
       query.text(1, owner);
-      std::vector<Row> rows;
+      std::vector<DocumentRow> rows;
       for (int64_t gone = 0; gone < bytes; gone += rows.back().bytes) {
         FULMAR_ASSIGN(const bool more, query.next());
         if (!more) break;
@@ -232,20 +232,20 @@ class SqliteDocuments final : public DocumentStore {
 
   // ---- rows
 
-  Result<std::optional<Row>> row_with(const std::string& id) {
+  Result<std::optional<DocumentRow>> row_with(const std::string& id) {
     std::lock_guard lock(mutex_);
     return row_locked(id);
   }
-  Result<std::optional<Row>> row_locked(const std::string& id) {
+  Result<std::optional<DocumentRow>> row_locked(const std::string& id) {
     Statement query(database_, "SELECT " FULMAR_FACTS " FROM fulmar_documents WHERE id = ?");
     FULMAR_ASSIGN(const bool found, query.text(1, id).next());
-    return found ? std::optional<Row>(row_of(query)) : std::nullopt;
+    return found ? std::optional<DocumentRow>(row_of(query)) : std::nullopt;
   }
 
-  Status replace_row(const Row& row, std::optional<Row>& before) {
+  Status replace_row(const DocumentRow& row, std::optional<DocumentRow>& before) {
     std::lock_guard lock(mutex_);
     FULMAR_TRY(check_named(database_));
-    FULMAR_ASSIGN(std::optional<Row> found, row_locked(row.document.id));
+    FULMAR_ASSIGN(std::optional<DocumentRow> found, row_locked(row.document.id));
     Statement insert(database_, "INSERT OR REPLACE INTO fulmar_documents(" FULMAR_FACTS
                                 ") VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
     const Document& document = row.document;
@@ -264,12 +264,12 @@ class SqliteDocuments final : public DocumentStore {
     return {};
   }
 
-  Result<std::optional<Row>> remove_row(const std::string& id) {
+  Result<std::optional<DocumentRow>> remove_row(const std::string& id) {
     std::lock_guard lock(mutex_);
     return remove_locked(id);
   }
-  Result<std::optional<Row>> remove_locked(const std::string& id) {
-    FULMAR_ASSIGN(std::optional<Row> row, row_locked(id));
+  Result<std::optional<DocumentRow>> remove_locked(const std::string& id) {
+    FULMAR_ASSIGN(std::optional<DocumentRow> row, row_locked(id));
     if (!row) return row;
     FULMAR_TRY(check_named(database_));
     Statement remove(database_, "DELETE FROM fulmar_documents WHERE id = ?");
@@ -280,16 +280,16 @@ class SqliteDocuments final : public DocumentStore {
 
   template <class Choose>
   Result<std::vector<Document>> take_rows(const Choose& choose) {
-    std::vector<Row> gone;
+    std::vector<DocumentRow> gone;
     {
       std::lock_guard lock(mutex_);
-      FULMAR_ASSIGN(const std::vector<Row> chosen, choose());
-      for (const Row& row : chosen) {
-        FULMAR_ASSIGN(std::optional<Row> removed, remove_locked(row.document.id));
+      FULMAR_ASSIGN(const std::vector<DocumentRow> chosen, choose());
+      for (const DocumentRow& row : chosen) {
+        FULMAR_ASSIGN(std::optional<DocumentRow> removed, remove_locked(row.document.id));
         if (removed) gone.push_back(std::move(*removed));
       }
     }
-    for (const Row& row : gone) remove_pieces(row.text, row.bytes);
+    for (const DocumentRow& row : gone) remove_pieces(row.text, row.bytes);
     return documents_of(std::move(gone));
   }
 

@@ -29,7 +29,8 @@ std::vector<size_t> snapshot_points(size_t length, size_t covered, size_t shared
   return points;
 }
 
-PrefixCache::PrefixCache(Slots& slots, std::vector<int64_t> device_slots, const PrefixCacheOptions& options)
+PrefixCache::PrefixCache(StateSlots& slots, std::vector<int64_t> device_slots,
+                         const PrefixCacheOptions& options)
     : slots_(slots),
       options_(options),
       free_slots_(std::move(device_slots)),

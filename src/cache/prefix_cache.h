@@ -47,7 +47,7 @@ struct PrefixRoot {
 class PrefixCache {
  public:
   // `device_slots` are those that belong to the cache.
-  PrefixCache(Slots& slots, std::vector<int64_t> device_slots, const PrefixCacheOptions& options);
+  PrefixCache(StateSlots& slots, std::vector<int64_t> device_slots, const PrefixCacheOptions& options);
 
   struct Lookup {
     size_t covered = 0;  // tokens a snapshot covers; 0: none
@@ -92,7 +92,7 @@ class PrefixCache {
   bool may_copy_to_host(size_t bytes);
   std::vector<std::byte> copy_to_host(int64_t slot);
 
-  Slots& slots_;
+  StateSlots& slots_;
   const PrefixCacheOptions options_;
   std::vector<int64_t> free_slots_;
   std::map<PrefixRoot, PrefixIndex> index_;  // none is empty

@@ -14,7 +14,8 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-SessionShelf::SessionShelf(Slots& device, std::vector<int64_t> slots, std::shared_ptr<SessionLadder> ladder)
+SessionShelf::SessionShelf(StateSlots& device, std::vector<int64_t> slots,
+                           std::shared_ptr<SessionLadder> ladder)
     : device_(device), has_slots_(!slots.empty()), ladder_(std::move(ladder)), free_slots_(std::move(slots)) {
   Lock lock(ladder_->mutex_);
   ladder_->shelves_.push_back(this);

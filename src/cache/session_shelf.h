@@ -19,7 +19,7 @@ class SessionShelf {
  public:
   // `slots` of the device belong to the shelf. `news` is called on any thread when a lookup was answered, a
   // ticket has changed, a claim came free, or another engine wants a session: serve() then.
-  SessionShelf(Slots& device, std::vector<int64_t> slots, std::shared_ptr<SessionLadder> ladder);
+  SessionShelf(StateSlots& device, std::vector<int64_t> slots, std::shared_ptr<SessionLadder> ladder);
   ~SessionShelf();  // leave()
   SessionShelf(const SessionShelf&) = delete;
   SessionShelf& operator=(const SessionShelf&) = delete;
@@ -88,7 +88,7 @@ class SessionShelf {
   bool place(const std::string& id, int64_t slot);
   void answer_wanted(Lock& lock);
 
-  Slots& device_;
+  StateSlots& device_;
   const bool has_slots_;
   const std::shared_ptr<SessionLadder> ladder_;
   std::vector<int64_t> free_slots_;

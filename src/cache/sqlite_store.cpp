@@ -28,7 +28,7 @@ constexpr int64_t kMostSwept = 64;
 // Erased sessions that are remembered until somebody asks; of older ones memory may keep a copy.
 constexpr size_t kMostTold = 10'000;
 
-struct SessionKey {
+struct StoredKey {
   std::string fingerprint, id, owner;
 };
 
@@ -212,11 +212,11 @@ class SqliteStore final : public SessionStore {
   }
 
   // The keys of all sessions, whatever model's, the oldest first, from the index by age alone.
-  Result<std::vector<SessionKey>> keys_by_age() {
+  Result<std::vector<StoredKey>> keys_by_age() {
     Statement query(database_,
                     "SELECT fingerprint, id FROM fulmar_sessions INDEXED BY fulmar_sessions_by_age "
                     "ORDER BY updated");
-    std::vector<SessionKey> keys;
+    std::vector<StoredKey> keys;
     FULMAR_ASSIGN(bool more, query.next());
     while (more) {
       const std::string id = query.column_text(1);
@@ -231,10 +231,10 @@ class SqliteStore final : public SessionStore {
     if (options_.most_bytes == 0) return {};
     FULMAR_ASSIGN(int64_t used, bytes());
     if (used <= options_.most_bytes) return {};
-    FULMAR_ASSIGN(std::vector<SessionKey> keys, keys_by_age());
+    FULMAR_ASSIGN(std::vector<StoredKey> keys, keys_by_age());
     for (int64_t erased = 0; erased < kMostSwept && used > options_.most_bytes && keys.size() > 1; ++erased) {
       std::vector<KeptThing> oldest_first;
-      for (const SessionKey& key : keys) oldest_first.push_back({.owner = key.owner, .size = 1});
+      for (const StoredKey& key : keys) oldest_first.push_back({.owner = key.owner, .size = 1});
       const auto next = keys.begin() + static_cast<ptrdiff_t>(next_to_go(oldest_first));
       Statement remove(database_,
                        "DELETE FROM fulmar_sessions WHERE fingerprint = ? AND id = ? "

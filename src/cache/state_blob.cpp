@@ -226,7 +226,7 @@ Result<std::vector<std::byte>> payload_for(const StateBlob& blob, const std::str
 }
 
 Status check_finite(std::span<const std::byte> payload, const StateLayout& layout) {
-  struct Part {
+  struct StateSection {
     const char* name;
     size_t offset;
     DType dtype;
@@ -234,10 +234,11 @@ Status check_finite(std::span<const std::byte> payload, const StateLayout& layou
   };
   std::vector<float> values;
   for (int64_t layer = 0; layer < layout.n_layer; layer++) {
-    for (const Part& part :
-         {Part{"att_shift", layout.att_shift_offset(layer), layout.shift_dtype, layout.n_embd},
-          Part{"ffn_shift", layout.ffn_shift_offset(layer), layout.shift_dtype, layout.n_embd},
-          Part{"wkv", layout.wkv_offset(layer), layout.wkv_dtype, layout.n_embd * layout.head_size}}) {
+    for (const StateSection& part :
+         {StateSection{"att_shift", layout.att_shift_offset(layer), layout.shift_dtype, layout.n_embd},
+          StateSection{"ffn_shift", layout.ffn_shift_offset(layer), layout.shift_dtype, layout.n_embd},
+          StateSection{"wkv", layout.wkv_offset(layer), layout.wkv_dtype,
+                       layout.n_embd * layout.head_size}}) {
       values.resize(static_cast<size_t>(part.count));
       to_f32(part.dtype, payload.data() + part.offset, values);
       const auto found =

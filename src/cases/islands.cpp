@@ -7,16 +7,16 @@
 
 namespace fulmar::cases {
 
-using Tensors = Stage::Tensors;
+using Tensors = CaseLayer::Tensors;
 
 // ---- layers of a stage
 
-struct Stage::Layers {
+struct CaseLayer::Layers {
   std::optional<std::pair<TimeMix7, ChannelMix7>> seven[2][2];  // [first block][deep]
   std::optional<std::pair<TimeMix6, ChannelMix6>> six;
 };
 
-Stage::Layers& Stage::layers() {
+CaseLayer::Layers& CaseLayer::layers() {
   if (layers_ == nullptr) layers_ = std::make_shared<Layers>();
   return *layers_;
 }
@@ -25,20 +25,21 @@ namespace {
 
 // Finishes a layer: backends may join or rearrange its weights.
 template <class Att, class Ffn>
-std::pair<Att, Ffn>& finish(Stage& stage, std::optional<std::pair<Att, Ffn>>& layer, Att att, Ffn ffn) {
+std::pair<Att, Ffn>& finish(CaseLayer& stage, std::optional<std::pair<Att, Ffn>>& layer, Att att, Ffn ffn) {
   layer.emplace(std::move(att), std::move(ffn));
   stage.finished(stage.ops().finish_layer(layer->first, layer->second));
   return *layer;
 }
 
-std::pair<TimeMix7, ChannelMix7>& layer7(Stage& stage, std::optional<std::pair<TimeMix7, ChannelMix7>>& layer,
+std::pair<TimeMix7, ChannelMix7>& layer7(CaseLayer& stage,
+                                         std::optional<std::pair<TimeMix7, ChannelMix7>>& layer,
                                          bool first_block, bool deep) {
   if (layer) return *layer;
   TimeMix7 att = make_time_mix7(stage.weights(), stage.shape(), first_block);
   return finish(stage, layer, std::move(att), make_channel_mix7(stage.weights(), stage.shape(), deep));
 }
 
-std::pair<TimeMix6, ChannelMix6>& layer6(Stage& stage,
+std::pair<TimeMix6, ChannelMix6>& layer6(CaseLayer& stage,
                                          std::optional<std::pair<TimeMix6, ChannelMix6>>& layer) {
   if (layer) return *layer;
   TimeMix6 att = make_time_mix6(stage.weights(), stage.shape());
@@ -47,22 +48,22 @@ std::pair<TimeMix6, ChannelMix6>& layer6(Stage& stage,
 
 }  // namespace
 
-const TimeMix7& Stage::time_mix7(bool first_block) {
+const TimeMix7& CaseLayer::time_mix7(bool first_block) {
   return layer7(*this, layers().seven[first_block ? 1 : 0][0], first_block, false).first;
 }
-const ChannelMix7& Stage::channel_mix7(bool deep) {
+const ChannelMix7& CaseLayer::channel_mix7(bool deep) {
   return layer7(*this, layers().seven[0][deep ? 1 : 0], false, deep).second;
 }
-const TimeMix6& Stage::time_mix6() { return layer6(*this, layers().six).first; }
-const ChannelMix6& Stage::channel_mix6() { return layer6(*this, layers().six).second; }
+const TimeMix6& CaseLayer::time_mix6() { return layer6(*this, layers().six).first; }
+const ChannelMix6& CaseLayer::channel_mix6() { return layer6(*this, layers().six).second; }
 
-void Stage::give_rows(int count, double low, double high) {
+void CaseLayer::give_rows(int count, double low, double high) {
   for (int i = 0; i < count; i++) {
     give(batch().rows, shape().width(), ops().activation_dtype(), low, high);
   }
 }
 
-void Stage::give_residual() { give(batch().rows, shape().width(), ops().residual_dtype(), -2, 2); }
+void CaseLayer::give_residual() { give(batch().rows, shape().width(), ops().residual_dtype(), -2, 2); }
 
 namespace {
 
@@ -81,7 +82,7 @@ Projected6 projected6(const Tensors& t, size_t from) {
 
 // ---- RWKV-7
 
-Island::Run enter7(Stage& stage, bool pending) {
+Island::Run enter7(CaseLayer& stage, bool pending) {
   const TimeMix7& att = stage.time_mix7();
   stage.give_residual();
   stage.give_rows(7);
@@ -94,7 +95,7 @@ Island::Run enter7(Stage& stage, bool pending) {
   };
 }
 
-Island::Run project7(Stage& stage, bool first_block) {
+Island::Run project7(CaseLayer& stage, bool first_block) {
   const TimeMix7& att = stage.time_mix7(first_block);
   stage.give_rows(14);
   return [&, first_block](const Tensors& t, Body body) {
@@ -106,7 +107,7 @@ Island::Run project7(Stage& stage, bool first_block) {
 }
 
 // Gives inputs in the ranges of project7's outputs: a unit key per head, a rate between 0 and 1.
-void give_projected7(Stage& stage) {
+void give_projected7(CaseLayer& stage) {
   const auto unit = 1.7 / std::sqrt(static_cast<double>(stage.shape().head_size));
   stage.give_rows(4);               // r, k, v, g
   stage.give_rows(1, -8, 4);        // u
@@ -115,7 +116,7 @@ void give_projected7(Stage& stage) {
   stage.give_rows(2);               // y, pending
 }
 
-Island::Run recur7(Stage& stage) {
+Island::Run recur7(CaseLayer& stage) {
   const TimeMix7& att = stage.time_mix7();
   give_projected7(stage);
   return [&](const Tensors& t, Body body) {
@@ -125,7 +126,7 @@ Island::Run recur7(Stage& stage) {
   };
 }
 
-Island::Run leave7(Stage& stage) {
+Island::Run leave7(CaseLayer& stage) {
   const TimeMix7& att = stage.time_mix7();
   give_projected7(stage);
   return [&](const Tensors& t, Body body) {
@@ -136,7 +137,7 @@ Island::Run leave7(Stage& stage) {
   };
 }
 
-Island::Run attend7(Stage& stage) {
+Island::Run attend7(CaseLayer& stage) {
   const TimeMix7& att = stage.time_mix7();
   give_projected7(stage);
   return [&](const Tensors& t, Body body) {
@@ -151,7 +152,7 @@ Island::Run attend7(Stage& stage) {
   };
 }
 
-Island::Run channel_mix7(Stage& stage, bool deep) {
+Island::Run channel_mix7(CaseLayer& stage, bool deep) {
   const int64_t c = stage.shape().width();
   Embedding embedding;
   if (deep) {
@@ -171,7 +172,7 @@ Island::Run channel_mix7(Stage& stage, bool deep) {
 
 // Runs a block as a model does: at once where the backend can, else island by island. What the islands leave
 // pending is added to x, so that results can be compared.
-Island::Run block7(Stage& stage) {
+Island::Run block7(CaseLayer& stage) {
   const TimeMix7& att = stage.time_mix7();
   const ChannelMix7& ffn = stage.channel_mix7();
   stage.give_residual();
@@ -201,7 +202,7 @@ Island::Run block7(Stage& stage) {
 
 // ---- RWKV-6
 
-Island::Run enter6(Stage& stage) {
+Island::Run enter6(CaseLayer& stage) {
   const TimeMix6& att = stage.time_mix6();
   stage.give_residual();
   stage.give_rows(6);
@@ -213,7 +214,7 @@ Island::Run enter6(Stage& stage) {
   };
 }
 
-Island::Run project6(Stage& stage) {
+Island::Run project6(CaseLayer& stage) {
   const TimeMix6& att = stage.time_mix6();
   stage.give_rows(10);
   return [&](const Tensors& t, Body body) {
@@ -224,13 +225,13 @@ Island::Run project6(Stage& stage) {
 }
 
 // Decays from almost none to almost all: RWKV-6's have no lower bound.
-void give_projected6(Stage& stage) {
+void give_projected6(CaseLayer& stage) {
   stage.give_rows(4);         // r, k, v, g
   stage.give_rows(1, -7, 5);  // u
   stage.give_rows(2);         // y, pending
 }
 
-Island::Run recur6(Stage& stage) {
+Island::Run recur6(CaseLayer& stage) {
   const TimeMix6& att = stage.time_mix6();
   give_projected6(stage);
   return [&](const Tensors& t, Body body) {
@@ -240,7 +241,7 @@ Island::Run recur6(Stage& stage) {
   };
 }
 
-Island::Run leave6(Stage& stage) {
+Island::Run leave6(CaseLayer& stage) {
   const TimeMix6& att = stage.time_mix6();
   give_projected6(stage);
   return [&](const Tensors& t, Body body) {
@@ -251,7 +252,7 @@ Island::Run leave6(Stage& stage) {
   };
 }
 
-Island::Run attend6(Stage& stage) {
+Island::Run attend6(CaseLayer& stage) {
   const TimeMix6& att = stage.time_mix6();
   give_projected6(stage);
   return [&](const Tensors& t, Body body) {
@@ -266,7 +267,7 @@ Island::Run attend6(Stage& stage) {
   };
 }
 
-Island::Run channel_mix6(Stage& stage) {
+Island::Run channel_mix6(CaseLayer& stage) {
   const ChannelMix6& ffn = stage.channel_mix6();
   stage.give_residual();
   stage.give_rows(1);
@@ -279,7 +280,7 @@ Island::Run channel_mix6(Stage& stage) {
 
 // ---- both
 
-Island::Run read_out(Stage& stage) {
+Island::Run read_out(CaseLayer& stage) {
   const int64_t c = stage.shape().width(), wanted = stage.batch().wanted, vocab = stage.shape().vocab;
   const Head head{stage.weights().norm(c), stage.weights().weight(vocab, c, WeightRole::head)};
   stage.give_residual();
@@ -307,13 +308,13 @@ double hidden_units(const LayerShape& shape) {
 
 // ---- products
 
-using ChooseWeight = std::function<Weight(Stage&)>;
+using ChooseWeight = std::function<Weight(CaseLayer&)>;
 
 Island product(const char* name, ChooseWeight choose, bool hidden_in, bool hidden_out) {
-  const auto width = [](const Stage& stage, bool hidden) {
+  const auto width = [](const CaseLayer& stage, bool hidden) {
     return hidden ? stage.shape().n_ffn : stage.shape().width();
   };
-  const auto prepare = [=](Stage& stage) -> Island::Run {
+  const auto prepare = [=](CaseLayer& stage) -> Island::Run {
     const Weight weight = choose(stage);
     const DType dtype = stage.ops().activation_dtype();
     stage.give(stage.batch().rows, width(stage, hidden_in), dtype, -1, 1, hidden_in ? stage.zeros() : 0);
@@ -332,16 +333,16 @@ Island product(const char* name, ChooseWeight choose, bool hidden_in, bool hidde
 const std::vector<Island>& islands() {
   using S = LayerShape;
   static const std::vector<Island> list = {
-      {"enter7", 7, [](Stage& s) { return enter7(s, true); },
+      {"enter7", 7, [](CaseLayer& s) { return enter7(s, true); },
        [](const S&) {
          return Work{0, 11, false};
        }},
-      {"enter7_first", 7, [](Stage& s) { return enter7(s, false); }, {}},
-      {"project7", 7, [](Stage& s) { return project7(s, false); },
+      {"enter7_first", 7, [](CaseLayer& s) { return enter7(s, false); }, {}},
+      {"project7", 7, [](CaseLayer& s) { return project7(s, false); },
        [](const S& s) {
          return Work{3 * square(s) + low_rank7(s), 15, false};
        }},
-      {"project7_first", 7, [](Stage& s) { return project7(s, true); }, {}},
+      {"project7_first", 7, [](CaseLayer& s) { return project7(s, true); }, {}},
       {"recur7", 7, recur7,
        [](const S&) {
          return Work{0, 7, true};
@@ -354,11 +355,11 @@ const std::vector<Island>& islands() {
        [](const S& s) {
          return Work{square(s), 9, true};
        }},
-      {"channel_mix7", 7, [](Stage& s) { return channel_mix7(s, false); },
+      {"channel_mix7", 7, [](CaseLayer& s) { return channel_mix7(s, false); },
        [](const S& s) {
          return Work{2 * feed_forward(s), 6, false};
        }},
-      {"channel_mix7_deep", 7, [](Stage& s) { return channel_mix7(s, true); }, {}},
+      {"channel_mix7_deep", 7, [](CaseLayer& s) { return channel_mix7(s, true); }, {}},
       {"block7", 7, block7,
        [](const S& s) {
          return Work{4 * square(s) + low_rank7(s) + 2 * feed_forward(s), 40, true};
@@ -395,14 +396,15 @@ const std::vector<Island>& islands() {
 const std::vector<Island>& products() {
   static const std::vector<Island> list = {
       product(
-          "output", [](Stage& s) { return s.version() == 6 ? s.time_mix6().output : s.time_mix7().output; },
-          false, false),
-      product(
-          "value",
-          [](Stage& s) { return s.version() == 6 ? s.channel_mix6().value : s.channel_mix7().value; }, true,
+          "output",
+          [](CaseLayer& s) { return s.version() == 6 ? s.time_mix6().output : s.time_mix7().output; }, false,
           false),
       product(
-          "key", [](Stage& s) { return s.version() == 6 ? s.channel_mix6().key : s.channel_mix7().key; },
+          "value",
+          [](CaseLayer& s) { return s.version() == 6 ? s.channel_mix6().value : s.channel_mix7().value; },
+          true, false),
+      product(
+          "key", [](CaseLayer& s) { return s.version() == 6 ? s.channel_mix6().key : s.channel_mix7().key; },
           false, true)};
   return list;
 }

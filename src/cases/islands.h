@@ -14,11 +14,11 @@
 namespace fulmar::cases {
 
 // One layer of a backend, as islands under test see it. Weights are made when first used.
-class Stage {
+class CaseLayer {
  public:
   using Tensors = std::vector<Tensor>;
 
-  virtual ~Stage() = default;
+  virtual ~CaseLayer() = default;
   virtual Ops& ops() = 0;
   virtual int version() const { return 7; }     // of the layer whose products are used: 7 or 6
   virtual double zeros() const { return 0.9; }  // share of zeros after relu²
@@ -64,10 +64,10 @@ struct Work {
 };
 
 struct Island {
-  using Run = std::function<void(const Stage::Tensors&, Body)>;
+  using Run = std::function<void(const CaseLayer::Tensors&, Body)>;
   std::string name;
   int version = 0;                              // 7, 6, or 0: both
-  std::function<Run(Stage&)> prepare;           // makes weights and inputs; the stage outlives the run
+  std::function<Run(CaseLayer&)> prepare;       // makes weights and inputs; the stage outlives the run
   std::function<Work(const LayerShape&)> work;  // empty: not timed by itself
   // factor on the tolerance, for cases that add up more rounding errors
   double slack = 1;

@@ -43,7 +43,7 @@ struct Asked {
   FleetPtr fleet() const { return service.supervisor.fleet(); }
 };
 
-enum class Access { open, key, key_in_body };
+enum class RouteAccess { open, key, key_in_body };
 
 constexpr bool may_change_state(std::string_view method) {
   return method != "GET" && method != "HEAD" && method != "OPTIONS";
@@ -52,7 +52,7 @@ constexpr bool may_change_state(std::string_view method) {
 struct ControlRoute {
   std::string_view method;  // empty: any
   std::string_view path;    // one '*' stands for anything but nothing
-  Access access;
+  RouteAccess access;
   void (*handle)(const Asked&);
 };
 
@@ -280,40 +280,40 @@ void pass(const Asked& asked) {
 
 // Exact paths come before patterns that would fit, too.
 constexpr ControlRoute kRoutes[] = {
-    {"GET", "/", Access::key, dashboard},
-    {"GET", "/assets/*", Access::key, page_asset},
-    {"GET", "/health", Access::open, health},
-    {"GET", "/healthz", Access::open, health},
-    {"GET", "/ready", Access::open, readiness},
-    {"GET", "/metrics", Access::open, metrics},
-    {"GET", "/api/system", Access::key, system_figures},
-    {"GET", "/api/history", Access::key, history},
-    {"GET", "/api/events", Access::key, events},
-    {"GET", "/api/models", Access::key, model_files},
-    {"GET", "/api/workers", Access::key, list_workers},
-    {"POST", "/api/workers/start", Access::key, start_worker},
-    {"POST", "/api/workers/*/stop", Access::key, stop_worker},
-    {"POST", "/api/workers/restart", Access::key, restart_workers},
-    {"POST", "/api/workers/*/drain", Access::key, drain_worker},
-    {"POST", "/api/workers/*/restart", Access::key, restart_worker},
-    {"GET", "/api/workers/*/logs", Access::key, worker_logs},
-    {"", "/api/workers/*/proxy", Access::key, proxy},
-    {"GET", "/api/workers/*", Access::key, show_worker},
-    {"DELETE", "/api/workers/*", Access::key, remove_worker},
-    {"GET", "/v1/models", Access::open, list_models},
-    {"GET", "/v1/models/*", Access::open, show_model},
-    {"GET", "/openai/v1/models", Access::key, list_models},
-    {"GET", "/openai/v1/models/*", Access::key, show_model},
-    {"GET", "/models", Access::open, list_model_names},
-    {"GET", "/healthcheck", Access::open, health},
+    {"GET", "/", RouteAccess::key, dashboard},
+    {"GET", "/assets/*", RouteAccess::key, page_asset},
+    {"GET", "/health", RouteAccess::open, health},
+    {"GET", "/healthz", RouteAccess::open, health},
+    {"GET", "/ready", RouteAccess::open, readiness},
+    {"GET", "/metrics", RouteAccess::open, metrics},
+    {"GET", "/api/system", RouteAccess::key, system_figures},
+    {"GET", "/api/history", RouteAccess::key, history},
+    {"GET", "/api/events", RouteAccess::key, events},
+    {"GET", "/api/models", RouteAccess::key, model_files},
+    {"GET", "/api/workers", RouteAccess::key, list_workers},
+    {"POST", "/api/workers/start", RouteAccess::key, start_worker},
+    {"POST", "/api/workers/*/stop", RouteAccess::key, stop_worker},
+    {"POST", "/api/workers/restart", RouteAccess::key, restart_workers},
+    {"POST", "/api/workers/*/drain", RouteAccess::key, drain_worker},
+    {"POST", "/api/workers/*/restart", RouteAccess::key, restart_worker},
+    {"GET", "/api/workers/*/logs", RouteAccess::key, worker_logs},
+    {"", "/api/workers/*/proxy", RouteAccess::key, proxy},
+    {"GET", "/api/workers/*", RouteAccess::key, show_worker},
+    {"DELETE", "/api/workers/*", RouteAccess::key, remove_worker},
+    {"GET", "/v1/models", RouteAccess::open, list_models},
+    {"GET", "/v1/models/*", RouteAccess::open, show_model},
+    {"GET", "/openai/v1/models", RouteAccess::key, list_models},
+    {"GET", "/openai/v1/models/*", RouteAccess::key, show_model},
+    {"GET", "/models", RouteAccess::open, list_model_names},
+    {"GET", "/healthcheck", RouteAccess::open, health},
 };
 
 // What a worker's routes become, by their placement.
 constexpr ControlRoute kPassed[] = {
-    {"", "", Access::key_in_body, pass<Placement::turn>},
-    {"", "", Access::key_in_body, pass<Placement::lookup>},
-    {"", "", Access::key, pass<Placement::merged>},
-    {"", "", Access::key, pass<Placement::apart>},
+    {"", "", RouteAccess::key_in_body, pass<Placement::turn>},
+    {"", "", RouteAccess::key_in_body, pass<Placement::lookup>},
+    {"", "", RouteAccess::key, pass<Placement::merged>},
+    {"", "", RouteAccess::key, pass<Placement::apart>},
 };
 
 // What '*' stands for when `path` fits `pattern`. One in the middle stands for one segment, one at the end
@@ -384,10 +384,10 @@ JsonValue body_or_null(const HttpRequest& request) {
 }
 
 // By a header, or where that will do by the query.
-bool shows_key(const ControlService& service, Access access, const HttpRequest& request) {
+bool shows_key(const ControlService& service, RouteAccess access, const HttpRequest& request) {
   const bool forged = may_change_state(request.method) && is_cross_site(request.headers);
-  if (access == Access::open || has_control_key(service.password, request.headers, !forged)) return true;
-  const std::string* key = access == Access::key_in_body ? request.query.find("key") : nullptr;
+  if (access == RouteAccess::open || has_control_key(service.password, request.headers, !forged)) return true;
+  const std::string* key = access == RouteAccess::key_in_body ? request.query.find("key") : nullptr;
   return key && same_secret(service.password, *key);
 }
 
@@ -398,14 +398,14 @@ bool shows_key_in(const JsonValue& body, const ControlService& service) {
 
 void handle(const ControlRoute& route, Asked asked) {
   const bool shown = shows_key(asked.service, route.access, asked.request());
-  if (!shown && route.access != Access::key_in_body) return asked.answer(unauthorized_answer());
-  if (route.access == Access::key_in_body) {
+  if (!shown && route.access != RouteAccess::key_in_body) return asked.answer(unauthorized_answer());
+  if (route.access == RouteAccess::key_in_body) {
     asked.body = body_or_null(asked.request());
     if (!shown && !shows_key_in(asked.body, asked.service)) return asked.answer(unauthorized_answer());
   }
   // With a password a page of another site has nothing but the browser's own credentials, which did not
   // count. Without one it could start and stop workers.
-  if (route.access == Access::key && may_change_state(asked.request().method) &&
+  if (route.access == RouteAccess::key && may_change_state(asked.request().method) &&
       is_cross_site(asked.request().headers)) {
     return asked.answer(detail_answer(403, "refused: sent by a page of another site"));
   }

@@ -15,7 +15,7 @@ constexpr ListForm kForms[] = {
     {.path = "/api/ps", .member = "models", .key = "name"},
 };
 
-struct Entry {
+struct ListedWorker {
   std::string id;
   std::string owner;
   std::string text;
@@ -26,13 +26,13 @@ std::string text_of(const JsonValue& object, std::string_view name) {
   return member && member->is_string() ? member->as_string() : std::string();
 }
 
-bool same_name(const Entry& one, const Entry& other) {
+bool same_name(const ListedWorker& one, const ListedWorker& other) {
   return one.id == other.id && one.owner == other.owner;
 }
 
 // Entries of one name, by whichever workers, stand once, as the first of them tells it.
-void order(std::vector<Entry>& entries) {
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& one, const Entry& other) {
+void order(std::vector<ListedWorker>& entries) {
+  std::stable_sort(entries.begin(), entries.end(), [](const ListedWorker& one, const ListedWorker& other) {
     return one.id != other.id ? one.id < other.id : one.owner < other.owner;
   });
   entries.erase(std::unique(entries.begin(), entries.end(), same_name), entries.end());
@@ -48,7 +48,7 @@ const ListForm& list_form(std::string_view path) {
 
 std::optional<std::string> merge_lists(const ListForm& form, const std::vector<std::string_view>& pages,
                                        int64_t limit) {
-  std::vector<Entry> entries;
+  std::vector<ListedWorker> entries;
   bool more = false;
   for (const std::string_view page : pages) {
     const auto list = parse_json(page);

@@ -83,7 +83,7 @@ std::string quoted_label(std::string_view value) {
   return text + '"';
 }
 
-struct Family {
+struct FamilySamples {
   std::string header;
   std::string samples;
 };
@@ -109,25 +109,25 @@ class Merger {
   std::string text() const {
     std::string merged;
     for (const std::string& name : order_) {
-      const Family& family = families_.at(name);
+      const FamilySamples& family = families_.at(name);
       merged.append(family.header).append(family.samples);
     }
     return merged;
   }
 
  private:
-  Family& family(const std::string& name) {
+  FamilySamples& family(const std::string& name) {
     const auto [place, is_new] = families_.try_emplace(name);
     if (is_new) order_.push_back(name);
     return place->second;
   }
   void add_header(const std::string& name, std::string_view line) {
-    Family& target = family(name);
+    FamilySamples& target = family(name);
     const std::string_view kind = line.substr(0, 7);  // HELP or TYPE, once each
     if (target.header.find(kind) == std::string::npos) target.header.append(line).append("\n");
   }
 
-  std::map<std::string, Family> families_;
+  std::map<std::string, FamilySamples> families_;
   std::vector<std::string> order_;
 };
 

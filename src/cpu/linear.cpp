@@ -197,13 +197,13 @@ std::array<PreparedTask, kMostTasks> prepare_inputs(ThreadPool& pool, std::span<
 struct PanelForm {
   int64_t row_tile, most_rows, most_outputs;  // rows packed together; of a block
   int64_t packed_floats;
-  void (*pack)(const PanelProduct&, int64_t row, int64_t first, int64_t last);
-  void (*multiply)(const PanelProduct&, const PanelBlock&);
+  void (*pack)(const BlockedProduct&, int64_t row, int64_t first, int64_t last);
+  void (*multiply)(const BlockedProduct&, const PanelBlock&);
   // Where a single tile of rows gives widened weights too little use to leave the first-level cache for.
   bool small_blocks_for_one_tile;
 };
 
-PanelForm panel_form(const LinearTask& task, const LinearMode& mode, const PanelProduct& p) {
+PanelForm panel_form(const LinearTask& task, const LinearMode& mode, const BlockedProduct& p) {
   if (goes_by_amx(*task.weight, mode)) {
     return {kAmxRowTile, amx_block_rows(p.depth, p.parts),
             kAmxOutputs, amx_packed_floats(p.rows, p.depth, p.parts),
@@ -217,7 +217,7 @@ PanelForm panel_form(const LinearTask& task, const LinearMode& mode, const Panel
 
 // A product, how its input is cut for packing and how its output is cut into blocks.
 struct PanelPieces {
-  PanelProduct product;
+  BlockedProduct product;
   PanelForm form;
   int64_t outputs = 0;
   int64_t depth_pieces = 0;  // of each tile of rows, to pack

@@ -48,7 +48,7 @@ static_assert(kPanelDepth % kAmxDepth == 0 && kPanelRows % kAmxRowTile == 0 && k
 
 // What 32 numbers are the sums of, neighbours as pairs of bf16: the numbers rounded, and so on what is left.
 constexpr int kMostParts = 3;
-struct Parts {
+struct Bf16Parts {
   __m512i of[kMostParts];
 };
 
@@ -64,7 +64,7 @@ FULMAR_AMX_INLINE __m512 remainder_of(__m512 x, __m512 rounded) {
 }
 
 template <int kParts>
-FULMAR_AMX_INLINE void split(__m512 first, __m512 second, Parts& to) {
+FULMAR_AMX_INLINE void split(__m512 first, __m512 second, Bf16Parts& to) {
   for (int i = 0; i < kParts; i++) {
     to.of[i] = (__m512i)_mm512_cvtne2ps_pbh(second, first);
     if (i + 1 == kParts) break;
@@ -98,15 +98,15 @@ FULMAR_AMX_INLINE void transpose(__m512i (&rows)[kAmxTile]) {
 }
 
 // Where the tiles of 16 rows begin: of each kAmxDepth terms one for each part.
-float* packed_rows(const PanelProduct& p, int64_t row) { return p.packed + row * p.depth * p.parts / 2; }
+float* packed_rows(const BlockedProduct& p, int64_t row) { return p.packed + row * p.depth * p.parts / 2; }
 
 template <int kParts>
-FULMAR_AMX void pack_rows(const PanelProduct& p, int64_t row, int64_t first, int64_t last) {
+FULMAR_AMX void pack_rows(const BlockedProduct& p, int64_t row, int64_t first, int64_t last) {
   const int64_t rows = std::min(p.rows - row, kAmxTile);
   for (int64_t k = first; k < last; k += kAmxDepth) {
     __m512i words[kParts][kAmxTile];
     for (int64_t r = 0; r < kAmxTile; r++) {
-      Parts one;
+      Bf16Parts one;
       const float* const from = p.in + (row + r) * p.in_stride + k;
       const __m512 none = _mm512_setzero_ps();
       split<kParts>(r < rows ? _mm512_loadu_ps(from) : none, r < rows ? _mm512_loadu_ps(from + 16) : none,
@@ -129,7 +129,7 @@ struct WeightTiles {
 };
 
 // kAmxDepth terms, from `k` on, of kAmxTile outputs from `output` on, of which `outputs` are wanted.
-FULMAR_AMX_INLINE void load_weights(const PanelProduct& p, int64_t output, int64_t outputs, int64_t k,
+FULMAR_AMX_INLINE void load_weights(const BlockedProduct& p, int64_t output, int64_t outputs, int64_t k,
                                     __m512i (&rows)[kAmxTile]) {
   constexpr int64_t kWeightBytes = 2, kStripBytes = kStripOutputs * kWeightBytes;
   if (p.transposed) {
@@ -150,7 +150,7 @@ FULMAR_AMX_INLINE void load_weights(const PanelProduct& p, int64_t output, int64
   }
 }
 
-FULMAR_AMX void fill(const PanelProduct& p, const PanelBlock& block, int64_t first, int64_t tiles,
+FULMAR_AMX void fill(const BlockedProduct& p, const PanelBlock& block, int64_t first, int64_t tiles,
                      WeightTiles& to) {
   for (int64_t o = block.output; o < block.output_end; o += kAmxTile) {
     for (int64_t k = 0; k < tiles; k++) {
@@ -162,7 +162,7 @@ FULMAR_AMX void fill(const PanelProduct& p, const PanelBlock& block, int64_t fir
           _mm512_store_si512(high + i * kRowBytes, rows[i]);
           continue;
         }
-        Parts one;
+        Bf16Parts one;
         split<2>(_mm512_cvtph_ps(_mm512_castsi512_si256(rows[i])),
                  _mm512_cvtph_ps(_mm512_extracti64x4_epi64(rows[i], 1)), one);
         _mm512_store_si512(high + i * kRowBytes, one.of[0]);
@@ -268,7 +268,7 @@ MultiplyTiles multiply_for(bool split_weights, bool two_outputs, bool two_rows) 
 
 // f(parts) for the product's, as a constant.
 template <class F>
-void with_parts(const PanelProduct& p, F&& f) {
+void with_parts(const BlockedProduct& p, F&& f) {
   FULMAR_CHECK(p.parts >= 1 && p.parts <= kMostParts);
   if (p.parts == 1) return f(std::integral_constant<int, 1>{});
   if (p.parts == 2) return f(std::integral_constant<int, 2>{});
@@ -276,7 +276,7 @@ void with_parts(const PanelProduct& p, F&& f) {
 }
 
 // [outputs][rows] of a tile to the rows of the output that are there.
-FULMAR_AMX void store_tile(const float* sums, const PanelProduct& p, int64_t row, int64_t output,
+FULMAR_AMX void store_tile(const float* sums, const BlockedProduct& p, int64_t row, int64_t output,
                            int64_t outputs) {
   __m512i words[kAmxTile];
   for (int64_t i = 0; i < kAmxTile; i++) words[i] = _mm512_load_si512(sums + i * kAmxTile);
@@ -289,7 +289,7 @@ FULMAR_AMX void store_tile(const float* sums, const PanelProduct& p, int64_t row
 }
 
 template <int kParts>
-FULMAR_AMX void multiply_block(const PanelProduct& p, const PanelBlock& block) {
+FULMAR_AMX void multiply_block(const BlockedProduct& p, const PanelBlock& block) {
   WeightTiles weight;
   alignas(64) float sums[kRowTiles][kOutTiles][kTileWords];
   const bool split_weights = p.dtype == DType::f16, two_outputs = block.output_end - block.output > kAmxTile;
@@ -343,22 +343,22 @@ bool has_amx() {
   return has;
 }
 
-void pack_amx(const PanelProduct& product, int64_t row, int64_t first, int64_t last) {
+void pack_amx(const BlockedProduct& product, int64_t row, int64_t first, int64_t last) {
   const int64_t end = std::min(row + kAmxRowTile, product.rows);
   with_parts(product, [&](auto parts) {
     for (; row < end; row += kAmxTile) pack_rows<parts()>(product, row, first, last);
   });
 }
 
-void multiply_amx(const PanelProduct& product, const PanelBlock& block) {
+void multiply_amx(const BlockedProduct& product, const PanelBlock& block) {
   with_parts(product, [&](auto parts) { multiply_block<parts()>(product, block); });
 }
 
 #else
 
 bool has_amx() { return false; }
-void pack_amx(const PanelProduct&, int64_t, int64_t, int64_t) { FULMAR_CHECK(has_amx()); }
-void multiply_amx(const PanelProduct&, const PanelBlock&) { FULMAR_CHECK(has_amx()); }
+void pack_amx(const BlockedProduct&, int64_t, int64_t, int64_t) { FULMAR_CHECK(has_amx()); }
+void multiply_amx(const BlockedProduct&, const PanelBlock&) { FULMAR_CHECK(has_amx()); }
 
 #endif
 

@@ -35,7 +35,7 @@ int64_t amx_packed_floats(int64_t rows, int64_t depth, int parts);
 
 // As pack_panel and multiply_panel; `row` is a multiple of kAmxRowTile, `first` of kAmxDepth, and a block has
 // at most kAmxOutputs outputs. Order of summation, the same for every row and block: k ascending.
-void pack_amx(const PanelProduct& product, int64_t row, int64_t first, int64_t last);
-void multiply_amx(const PanelProduct& product, const PanelBlock& block);
+void pack_amx(const BlockedProduct& product, int64_t row, int64_t first, int64_t last);
+void multiply_amx(const BlockedProduct& product, const PanelBlock& block);
 
 }  // namespace fulmar

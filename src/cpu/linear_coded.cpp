@@ -222,14 +222,14 @@ class Lookahead {
   size_t place_;  // of the block that is looked at, in its tile
 };
 
-struct Ahead {
+struct PrefetchAhead {
   size_t l1, l2;  // bytes
 };
 
 // Asks for what lies ahead of a share, a part of the block's lines: all at once are more than can be on their
 // way.
 template <class Loader, size_t kShareIndex>
-HWY_INLINE void fetch_ahead(const TileBlock& block, const Ahead& ahead) {
+HWY_INLINE void fetch_ahead(const TileBlock& block, const PrefetchAhead& ahead) {
   constexpr size_t kShares = Loader::kBlock / Loader::kShare;
   constexpr size_t kLines = (Loader::kBytes * kInterleavedOutputs + kLineBytes - 1) / kLineBytes;
   for (size_t line = kLines * kShareIndex / kShares; line < kLines * (kShareIndex + 1) / kShares; ++line) {
@@ -243,8 +243,9 @@ HWY_INLINE void fetch_ahead(const TileBlock& block, const Ahead& ahead) {
 }
 
 template <class Loader, size_t kShareIndex, size_t kDigits, size_t kRows, size_t... kVector>
-HWY_INLINE void add_share(const TileBlock& block, const Ahead* ahead, const RowsAtOnce<kDigits, kRows>& in,
-                          SumsVec (&sum)[kRows], std::index_sequence<kVector...>) {
+HWY_INLINE void add_share(const TileBlock& block, const PrefetchAhead* ahead,
+                          const RowsAtOnce<kDigits, kRows>& in, SumsVec (&sum)[kRows],
+                          std::index_sequence<kVector...>) {
   if (ahead != nullptr) fetch_ahead<Loader, kShareIndex>(block, *ahead);
   DotSum dot[kRows][kDigits];
   for (size_t r = 0; r < kRows; ++r) {
@@ -266,8 +267,9 @@ HWY_INLINE void add_share(const TileBlock& block, const Ahead* ahead, const Rows
 }
 
 template <class Loader, size_t kDigits, size_t kRows, size_t... kShareIndex>
-HWY_INLINE void add_block(const TileBlock& block, const Ahead* ahead, const RowsAtOnce<kDigits, kRows>& in,
-                          SumsVec (&sum)[kRows], std::index_sequence<kShareIndex...>) {
+HWY_INLINE void add_block(const TileBlock& block, const PrefetchAhead* ahead,
+                          const RowsAtOnce<kDigits, kRows>& in, SumsVec (&sum)[kRows],
+                          std::index_sequence<kShareIndex...>) {
   (add_share<Loader, kShareIndex>(block, ahead, in, sum, std::make_index_sequence<Loader::kShare / 4>()),
    ...);
 }
@@ -300,7 +302,7 @@ HWY_INLINE void multiply_tile(const CodedProduct& p, TileBlock block, bool fetch
   Lookahead into_l1(kAheadL1, kBlockBytes, blocks, block), into_l2(kAheadL2, kBlockBytes, blocks, block);
   int64_t in_group = 0;
   for (size_t b = 0; b < blocks; ++b) {
-    const Ahead ahead{into_l1.bytes(), into_l2.bytes()};
+    const PrefetchAhead ahead{into_l1.bytes(), into_l2.bytes()};
     add_block<Loader>(block, fetch ? &ahead : nullptr, in, sum, std::make_index_sequence<kShares>());
     into_l1.advance(), into_l2.advance();
     block.at += kBlockBytes;

@@ -80,7 +80,7 @@ void decode_interleaved(const DotProduct& p, size_t tile, size_t first, size_t c
 // A decoder of interleaved weights: weights [first, first + count) of the outputs from `output` on, of which
 // `outputs` are wanted.
 template <class Loader>
-struct Interleaved {
+struct InterleavedDecoder {
   static void decode(const DotProduct& p, size_t output, size_t outputs, size_t first, size_t count,
                      float* to) {
     decode_interleaved<Loader>(p, output / kTile, first, count, to);
@@ -90,7 +90,7 @@ struct Interleaved {
 
 // One of transposed weights.
 template <class Loader>
-struct Transposed {
+struct TransposedDecoder {
   static void decode(const DotProduct& p, size_t output, size_t, size_t first, size_t count, float* to) {
     const StripFormat format = strip_format(p.dtype);
     const auto index = static_cast<int64_t>(output) / kStripOutputs;
@@ -199,9 +199,9 @@ void multiply(const DotProduct& p, int64_t first, int64_t last) {
 
 void DecodedOutputs(const DotProduct& p, int64_t first, int64_t last) {
   if (p.transposed) {
-    with_strip_loader(p.dtype, [&](auto l) { multiply<Transposed<decltype(l)>>(p, first, last); });
+    with_strip_loader(p.dtype, [&](auto l) { multiply<TransposedDecoder<decltype(l)>>(p, first, last); });
   } else {
-    with_loader(p.dtype, [&](auto l) { multiply<Interleaved<decltype(l)>>(p, first, last); });
+    with_loader(p.dtype, [&](auto l) { multiply<InterleavedDecoder<decltype(l)>>(p, first, last); });
   }
 }
 

@@ -71,7 +71,7 @@ void transpose(const float* from, int64_t from_stride, int64_t rows, int64_t col
   }
 }
 
-void Pack(const PanelProduct& p, int64_t row, int64_t first, int64_t last) {
+void Pack(const BlockedProduct& p, int64_t row, int64_t first, int64_t last) {
   const int64_t rows = HWY_MIN(p.rows - row, RowTile());
   const int64_t width = RowCount(rows);
   float* const tile = p.packed + row * p.depth + first * width;
@@ -81,18 +81,18 @@ void Pack(const PanelProduct& p, int64_t row, int64_t first, int64_t last) {
 }
 
 // The weights that the next block will need, fetched while this one is multiplied.
-struct Ahead {
+struct NextWeights {
   const std::byte* weight = nullptr;
   size_t row_bytes = 0;
   size_t chunk_bytes = 0;  // that kChunk terms take
 
-  Ahead from_row(size_t n) const {
+  NextWeights from_row(size_t n) const {
     return {weight == nullptr ? nullptr : weight + n * row_bytes, row_bytes, chunk_bytes};
   }
 };
 
 template <int kOutputs>
-HWY_INLINE void fetch(const Ahead& ahead, size_t chunk) {
+HWY_INLINE void fetch(const NextWeights& ahead, size_t chunk) {
   if (ahead.weight == nullptr) return;
   for (size_t n = 0; n < kOutputs; ++n) {
     const std::byte* const from = ahead.weight + n * ahead.row_bytes + chunk * ahead.chunk_bytes;
@@ -115,7 +115,7 @@ HWY_INLINE void add_term(const float* HWY_RESTRICT tile, const float* HWY_RESTRI
 // sums[n][lane] += (or, when fresh, =) sum over k of tile[k][lane] * weight[n][k], kVectors vectors of lanes.
 template <int kVectors, int kOutputs>
 HWY_INLINE void multiply_tile(const float* HWY_RESTRICT tile, const float* HWY_RESTRICT weight, size_t depth,
-                              bool fresh, float* HWY_RESTRICT sums, const Ahead& ahead) {
+                              bool fresh, float* HWY_RESTRICT sums, const NextWeights& ahead) {
   const F32 d;
   F32Vec sum[kOutputs][kVectors];
   for (auto& output : sum) {
@@ -144,7 +144,7 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT tile, const float* HWY_R
 // All outputs of a block for one tile of rows.
 template <int kVectors>
 HWY_INLINE void multiply_outputs(const float* tile, const float* weight, size_t depth, size_t outputs,
-                                 bool fresh, float* sums, const Ahead& ahead) {
+                                 bool fresh, float* sums, const NextWeights& ahead) {
   constexpr size_t kFull = outputs_per_tile(kVectors);
   const size_t width = kVectors * hn::Lanes(F32());
   size_t n = 0;
@@ -177,8 +177,8 @@ HWY_INLINE void widen(const E* weight, size_t row_length, size_t outputs, size_t
 }
 
 // Multiplies one widened block of weights with every tile of rows.
-HWY_NOINLINE void multiply_tiles(const PanelProduct& p, const PanelBlock& block, int64_t first, size_t depth,
-                                 const float* weight, float* sums, Ahead ahead) {
+HWY_NOINLINE void multiply_tiles(const BlockedProduct& p, const PanelBlock& block, int64_t first,
+                                 size_t depth, const float* weight, float* sums, NextWeights ahead) {
   const auto outputs = static_cast<size_t>(block.output_end - block.output);
   for (int64_t row = block.row; row < block.row_end; row += RowTile()) {
     const int64_t width = RowCount(HWY_MIN(p.rows - row, RowTile()));
@@ -195,7 +195,7 @@ HWY_NOINLINE void multiply_tiles(const PanelProduct& p, const PanelBlock& block,
   }
 }
 
-void store_sums(const PanelProduct& p, const PanelBlock& block, const float* sums) {
+void store_sums(const BlockedProduct& p, const PanelBlock& block, const float* sums) {
   for (int64_t row = block.row; row < block.row_end; row += RowTile()) {
     const int64_t rows = HWY_MIN(p.rows - row, RowTile());
     transpose(sums + (row - block.row) * kPanelOutputs, RowCount(rows), block.output_end - block.output, rows,
@@ -204,7 +204,7 @@ void store_sums(const PanelProduct& p, const PanelBlock& block, const float* sum
 }
 
 template <class E>
-void multiply_block(const PanelProduct& p, const PanelBlock& block) {
+void multiply_block(const BlockedProduct& p, const PanelBlock& block) {
   HWY_ALIGN float widened[kPanelOutputs * kWeightStride];
   HWY_ALIGN float sums[kPanelRows * kPanelOutputs];
   const auto outputs = static_cast<size_t>(block.output_end - block.output);
@@ -215,15 +215,15 @@ void multiply_block(const PanelProduct& p, const PanelBlock& block) {
     // What comes next: the following terms, or the first ones of the block below.
     const bool more = first + kPanelDepth < p.depth;
     const E* const next = weight + (more ? first + kPanelDepth : (block.output_end - block.output) * p.depth);
-    const Ahead ahead{reinterpret_cast<const std::byte*>(next), static_cast<size_t>(p.depth) * sizeof(E),
-                      kChunk * sizeof(E)};
+    const NextWeights ahead{reinterpret_cast<const std::byte*>(next),
+                            static_cast<size_t>(p.depth) * sizeof(E), kChunk * sizeof(E)};
     multiply_tiles(p, block, first, depth, widened, sums, ahead);
   }
   store_sums(p, block, sums);
 }
 
 // Likewise with quantised weights, decoded in place of widened.
-void multiply_coded_block(const PanelProduct& p, const PanelBlock& block) {
+void multiply_coded_block(const BlockedProduct& p, const PanelBlock& block) {
   HWY_ALIGN float decoded[kPanelOutputs * kWeightStride];
   HWY_ALIGN float sums[kPanelRows * kPanelOutputs];
   const CodedRows rows{p.dtype, p.weight, p.scales, p.group, p.depth};
@@ -237,7 +237,7 @@ void multiply_coded_block(const PanelProduct& p, const PanelBlock& block) {
   store_sums(p, block, sums);
 }
 
-void Multiply(const PanelProduct& p, const PanelBlock& block) {
+void Multiply(const BlockedProduct& p, const PanelBlock& block) {
   switch (p.dtype) {
     case DType::f32:
       return multiply_block<float>(p, block);
@@ -265,11 +265,11 @@ int64_t panel_row_tile() { return HWY_DYNAMIC_DISPATCH(RowTile)(); }
 
 int64_t panel_row_count(int64_t rows) { return HWY_DYNAMIC_DISPATCH(RowCount)(rows); }
 
-void pack_panel(const PanelProduct& product, int64_t row, int64_t first, int64_t last) {
+void pack_panel(const BlockedProduct& product, int64_t row, int64_t first, int64_t last) {
   HWY_DYNAMIC_DISPATCH(Pack)(product, row, first, last);
 }
 
-void multiply_panel(const PanelProduct& product, const PanelBlock& block) {
+void multiply_panel(const BlockedProduct& product, const PanelBlock& block) {
   HWY_DYNAMIC_DISPATCH(Multiply)(product, block);
 }
 

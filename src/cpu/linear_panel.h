@@ -17,7 +17,7 @@ constexpr int64_t kPanelOutputs = 48;  // most outputs of one block; a multiple 
 constexpr int64_t kPanelRows = 192;    // most rows of one block; a multiple of every row tile
 
 // out[r][o] = sum over k of weight[o][k] * in[r][k].
-struct PanelProduct {
+struct BlockedProduct {
   DType dtype = DType::f32;
   const std::byte* weight = nullptr;  // [out, depth] row-major, any alignment
   const float* scales = nullptr;      // of formats with scales beside their codes, as in Weight
@@ -50,10 +50,10 @@ int64_t panel_row_tile();
 int64_t panel_row_count(int64_t rows);
 
 // Packs terms [first, last) of the tile that begins at row `row`.
-void pack_panel(const PanelProduct& product, int64_t row, int64_t first, int64_t last);
+void pack_panel(const BlockedProduct& product, int64_t row, int64_t first, int64_t last);
 
 // Computes one block from packed input. Order of summation, the same for every row and block: k ascending
 // within each kPanelDepth terms, these partial sums in turn.
-void multiply_panel(const PanelProduct& product, const PanelBlock& block);
+void multiply_panel(const BlockedProduct& product, const PanelBlock& block);
 
 }  // namespace fulmar

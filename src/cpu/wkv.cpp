@@ -52,7 +52,7 @@ constexpr float kExpLimit = 88.0f;                   // e^88 is still finite
 constexpr int64_t kRowsTogether = 4;                 // state rows that share the loads of a token's vectors
 
 // Vectors of a row in the ring; RWKV-6 has the first three.
-enum Kept : int64_t { kKey, kValue, kDecay, kKk, kAlpha, kRemoved };
+enum RingVector : int64_t { kKey, kValue, kDecay, kKk, kAlpha, kRemoved };
 
 // Working memory of one thread: a head's state and a token's key-side vectors, rows padded with zeros to
 // whole SIMD vectors, so that the inner loops have no tails. The state is worked on where it lies, unless its

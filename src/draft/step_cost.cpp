@@ -17,7 +17,7 @@ void StepCost::record(int64_t rows, double seconds) {
   steps_++;
   const auto index = static_cast<size_t>(rows);
   if (entries_.size() <= index) entries_.resize(index + 1);
-  Entry& entry = entries_[index];
+  TimedRows& entry = entries_[index];
   if (entry.seconds == 0) {
     entry.seconds = seconds;
   } else {

@@ -21,12 +21,12 @@ class StepCost {
   int64_t age(int64_t rows) const;
 
  private:
-  struct Entry {
+  struct TimedRows {
     double seconds = 0;  // 0: not measured
     int64_t step = 0;    // of the last measurement
   };
 
-  std::vector<Entry> entries_;  // by rows
+  std::vector<TimedRows> entries_;  // by rows
   int64_t steps_ = 0;
 };
 

@@ -8,21 +8,21 @@ namespace fulmar {
 namespace {
 
 // What is left of a step's limits.
-struct Budget {
+struct StepBudget {
   int64_t rows = 0;
   int64_t prompt_rows = 0;
   int64_t wanted = 0;
 };
 
 // Returns what the next piece of a prompt takes.
-Budget piece_of(const PlanItem& item) {
+StepBudget piece_of(const PlanItem& item) {
   const int64_t rows = std::min(item.to_feed, item.piece) * item.slots;
   return {rows, rows, item.every_row ? rows : item.slots};
 }
 
 // Feeds a prompt's piece, or nothing.
-void feed_piece(const PlanItem& item, int64_t& fed, Budget& remaining) {
-  const Budget piece = piece_of(item);
+void feed_piece(const PlanItem& item, int64_t& fed, StepBudget& remaining) {
+  const StepBudget piece = piece_of(item);
   if (fed > 0 || piece.rows > std::min(remaining.rows, remaining.prompt_rows)) return;
   if (piece.wanted > remaining.wanted) return;
   fed = piece.rows / item.slots;
@@ -33,7 +33,8 @@ void feed_piece(const PlanItem& item, int64_t& fed, Budget& remaining) {
 
 // Feeds a prompt more tokens, on top of `fed`, out of at most `share` prompt rows and `wanted_share` wanted
 // ones.
-void feed_prompt(const PlanItem& item, int64_t share, int64_t wanted_share, int64_t& fed, Budget& remaining) {
+void feed_prompt(const PlanItem& item, int64_t share, int64_t wanted_share, int64_t& fed,
+                 StepBudget& remaining) {
   if (item.piece > 0) return feed_piece(item, fed, remaining);
   // A prompt's rows are one sequence and want one output, unless every row's is wanted.
   const int64_t first_wanted = fed == 0 || item.every_row ? item.slots : 0;
@@ -53,7 +54,7 @@ void feed_prompt(const PlanItem& item, int64_t share, int64_t wanted_share, int6
 // Feeds decoding sequences: a token of each first, then their other ready tokens, then drafts. Returns the
 // number of rows of the first.
 int64_t feed_decoding(std::span<const PlanItem> items, const PlanLimits& limits, std::vector<int64_t>& feed,
-                      Budget& remaining) {
+                      StepBudget& remaining) {
   int64_t decoding = 0;
   for (size_t i = 0; i < items.size(); i++) {
     const int64_t slots = items[i].slots;
@@ -115,8 +116,8 @@ std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits
   std::vector<int64_t> feed(items.size(), 0);
   const auto waits = [](const PlanItem& item) { return item.piece > 0 && item.to_feed > 0; };
   const auto first = std::find_if(items.begin(), items.end(), waits);
-  const Budget kept = first != items.end() ? piece_of(*first) : Budget{};
-  Budget remaining{.rows = limits.max_rows - kept.rows, .wanted = limits.max_wanted - kept.wanted};
+  const StepBudget kept = first != items.end() ? piece_of(*first) : StepBudget{};
+  StepBudget remaining{.rows = limits.max_rows - kept.rows, .wanted = limits.max_wanted - kept.wanted};
   const int64_t decoding = feed_decoding(items, limits, feed, remaining);
   std::vector<size_t> prompts;
   for (size_t i = 0; i < items.size(); i++) {

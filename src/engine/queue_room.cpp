@@ -12,11 +12,11 @@ namespace fulmar {
 namespace {
 
 // One of the three numbers of a QueueUse.
-struct Count {
+struct UseCount {
   int64_t QueueUse::*of;
   std::string_view what;
 };
-constexpr Count kCounts[] = {
+constexpr UseCount kCounts[] = {
     {&QueueUse::requests, "requests"}, {&QueueUse::rows, "rows"}, {&QueueUse::bytes, "bytes of rows"}};
 
 }  // namespace
@@ -24,7 +24,7 @@ constexpr Count kCounts[] = {
 Status refuse_waiting(const QueueUse& own, const QueueUse& others, const QueueUse& more, const QueueUse& most,
                       bool shares) {
   const bool first = own.rows + others.rows == 0;
-  for (const Count& count : kCounts) {
+  for (const UseCount& count : kCounts) {
     if (first && count.of != &QueueUse::requests) break;
     const int64_t held = own.*count.of;
     const int64_t all = most.*count.of;

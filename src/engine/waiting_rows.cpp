@@ -102,7 +102,7 @@ void WaitingRows::offer(FunctionRef<Offer(SequencePtr&)> offer) {
 // Offers rows of the lane until one is taken.
 WaitingRows::Turn WaitingRows::take_turn(Lane& lane, size_t& looks, FunctionRef<Offer(SequencePtr&)> offer) {
   const bool least = std::exchange(lane.least_next, !lane.least_next) && lane.queue.size() > 1;
-  if (!lane.place) lane.place = Place{lane.queue.begin()};
+  if (!lane.place) lane.place = NextRow{lane.queue.begin()};
   const auto turn_of = [&](Offer answer) {
     // A lane that found no free slot has not had its turn.
     if (answer == Offer::closed) lane.least_next = !lane.least_next;
@@ -118,12 +118,12 @@ WaitingRows::Turn WaitingRows::take_turn(Lane& lane, size_t& looks, FunctionRef<
     const Offer answer = look_at(lane, *lane.place, offer);
     looks++;
     if (answer != Offer::passed) return turn_of(answer);
-    if (++lane.place->row == lane.place->request->rows.size()) lane.place = Place{++lane.place->request};
+    if (++lane.place->row == lane.place->request->rows.size()) lane.place = NextRow{++lane.place->request};
   }
   return Turn::nothing_to_take;
 }
 
-WaitingRows::Offer WaitingRows::look_at(Lane& lane, Place at, FunctionRef<Offer(SequencePtr&)> offer) {
+WaitingRows::Offer WaitingRows::look_at(Lane& lane, NextRow at, FunctionRef<Offer(SequencePtr&)> offer) {
   RequestStatus row_alone;
   add_up(row_alone, at.request->rows[at.row]->ask);
   const Offer answer = offer(at.request->rows[at.row]);
@@ -137,18 +137,18 @@ WaitingRows::Offer WaitingRows::look_at(Lane& lane, Place at, FunctionRef<Offer(
 }
 
 // Updates the lane after the row at a place was taken.
-void WaitingRows::took(Lane& lane, Place at) {
+void WaitingRows::took(Lane& lane, NextRow at) {
   rows_--;
   at.request->rows.erase(at.request->rows.begin() + static_cast<ptrdiff_t>(at.row));
   if (at.request->rows.empty()) return forget(lane, at.request);
-  Place& next = *lane.place;
+  NextRow& next = *lane.place;
   if (next.request != at.request) return;
   if (at.row < next.row) next.row--;
-  if (next.row == next.request->rows.size()) next = Place{std::next(next.request)};
+  if (next.row == next.request->rows.size()) next = NextRow{std::next(next.request)};
 }
 
 void WaitingRows::forget(Lane& lane, Queue::iterator request) {
-  if (lane.place && lane.place->request == request) lane.place = Place{std::next(request)};
+  if (lane.place && lane.place->request == request) lane.place = NextRow{std::next(request)};
   known_.erase(request->request.get());
   lane.by_size.erase(request->size());
   lane.queue.erase(request);

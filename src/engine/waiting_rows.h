@@ -61,7 +61,7 @@ class WaitingRows {
   };
   using Queue = std::list<Waiting>;
   // The row that is offered next; those before it were passed.
-  struct Place {
+  struct NextRow {
     Queue::iterator request;
     size_t row = 0;
   };
@@ -70,8 +70,8 @@ class WaitingRows {
     std::string owner;
     Queue queue;
     std::map<std::pair<int64_t, uint64_t>, Queue::iterator> by_size;
-    bool least_next = false;     // next is the request with the fewest prompt tokens
-    std::optional<Place> place;  // during offer(), and where the last one stopped looking; else begin
+    bool least_next = false;       // next is the request with the fewest prompt tokens
+    std::optional<NextRow> place;  // during offer(), and where the last one stopped looking; else begin
   };
   using Lanes = std::list<Lane>;
   enum class Turn : uint8_t { taken, nothing_to_take, out_of_looks, closed };
@@ -81,8 +81,8 @@ class WaitingRows {
   };
 
   Turn take_turn(Lane& lane, size_t& looks, FunctionRef<Offer(SequencePtr&)> offer);
-  Offer look_at(Lane& lane, Place at, FunctionRef<Offer(SequencePtr&)> offer);
-  void took(Lane& lane, Place at);
+  Offer look_at(Lane& lane, NextRow at, FunctionRef<Offer(SequencePtr&)> offer);
+  void took(Lane& lane, NextRow at);
   void forget(Lane& lane, Queue::iterator request);
 
   Lanes lanes_;  // in the order of their turns

@@ -14,7 +14,7 @@ namespace fulmar {
 namespace {
 
 // One program's names. A rule replaces the beginning of a name; the first that fits wins.
-struct Rule {
+struct Renaming {
   std::string_view from;
   std::string_view to;
   bool transpose = false;  // of the last two axes
@@ -25,41 +25,41 @@ enum class Fused : uint8_t { none, fla7, fla6 };
 
 struct Naming {
   std::string_view title;
-  std::string_view block_prefix;  // followed by the layer number and a dot
-  std::span<const Rule> outside;  // rules for names outside blocks
-  std::span<const Rule> inside;   // rules for what follows the layer number
+  std::string_view block_prefix;      // followed by the layer number and a dot
+  std::span<const Renaming> outside;  // rules for names outside blocks
+  std::span<const Renaming> inside;   // rules for what follows the layer number
   Fused fused = Fused::none;
 };
 
-constexpr std::array<Rule, 3> kWebRwkv6Inside = {{{"att.time_first", "att.time_faaaa"},
-                                                  {"att.time_mix_", "att.time_maa_"},
-                                                  {"ffn.time_mix_", "ffn.time_maa_"}}};
+constexpr std::array<Renaming, 3> kWebRwkv6Inside = {{{"att.time_first", "att.time_faaaa"},
+                                                      {"att.time_mix_", "att.time_maa_"},
+                                                      {"ffn.time_mix_", "ffn.time_maa_"}}};
 
-constexpr std::array<Rule, 3> kFlaOutside = {
+constexpr std::array<Renaming, 3> kFlaOutside = {
     {{"model.embeddings.", "emb."}, {"model.norm.", "ln_out."}, {"lm_head.", "head."}}};
 
-constexpr std::array<Rule, 20> kFla7Inside = {{{"pre_norm.", "ln0."},
-                                               {"attn_norm.", "ln1."},
-                                               {"ffn_norm.", "ln2."},
-                                               {"attn.g_norm.", "att.ln_x."},
-                                               {"attn.r_proj.", "att.receptance."},
-                                               {"attn.k_proj.", "att.key."},
-                                               {"attn.v_proj.", "att.value."},
-                                               {"attn.o_proj.", "att.output."},
-                                               {"attn.w_lora.lora.0.weight", "att.w1", true},
-                                               {"attn.w_lora.lora.2.weight", "att.w2", true},
-                                               {"attn.w_lora.lora.2.bias", "att.w0"},
-                                               {"attn.a_lora.lora.0.weight", "att.a1", true},
-                                               {"attn.a_lora.lora.2.weight", "att.a2", true},
-                                               {"attn.a_lora.lora.2.bias", "att.a0"},
-                                               {"attn.v_lora.lora.0.weight", "att.v1", true},
-                                               {"attn.v_lora.lora.2.weight", "att.v2", true},
-                                               {"attn.v_lora.lora.2.bias", "att.v0"},
-                                               {"attn.g_lora.lora.0.weight", "att.g1", true},
-                                               {"attn.g_lora.lora.2.weight", "att.g2", true},
-                                               {"attn.", "att."}}};
+constexpr std::array<Renaming, 20> kFla7Inside = {{{"pre_norm.", "ln0."},
+                                                   {"attn_norm.", "ln1."},
+                                                   {"ffn_norm.", "ln2."},
+                                                   {"attn.g_norm.", "att.ln_x."},
+                                                   {"attn.r_proj.", "att.receptance."},
+                                                   {"attn.k_proj.", "att.key."},
+                                                   {"attn.v_proj.", "att.value."},
+                                                   {"attn.o_proj.", "att.output."},
+                                                   {"attn.w_lora.lora.0.weight", "att.w1", true},
+                                                   {"attn.w_lora.lora.2.weight", "att.w2", true},
+                                                   {"attn.w_lora.lora.2.bias", "att.w0"},
+                                                   {"attn.a_lora.lora.0.weight", "att.a1", true},
+                                                   {"attn.a_lora.lora.2.weight", "att.a2", true},
+                                                   {"attn.a_lora.lora.2.bias", "att.a0"},
+                                                   {"attn.v_lora.lora.0.weight", "att.v1", true},
+                                                   {"attn.v_lora.lora.2.weight", "att.v2", true},
+                                                   {"attn.v_lora.lora.2.bias", "att.v0"},
+                                                   {"attn.g_lora.lora.0.weight", "att.g1", true},
+                                                   {"attn.g_lora.lora.2.weight", "att.g2", true},
+                                                   {"attn.", "att."}}};
 
-constexpr std::array<Rule, 19> kFla6Inside = {
+constexpr std::array<Renaming, 19> kFla6Inside = {
     {{"pre_norm.", "ln0."},
      {"attn_norm.", "ln1."},
      {"ffn_norm.", "ln2."},
@@ -80,22 +80,22 @@ constexpr std::array<Rule, 19> kFla6Inside = {
      {"ffn.receptance.linear.", "ffn.receptance."},
      {"ffn.receptance.mu", "ffn.time_maa_r"}}};
 
-constexpr std::array<Rule, 2> kHf6Outside = {{{"rwkv.embeddings.", "emb."}, {"rwkv.ln_out.", "ln_out."}}};
-constexpr std::array<Rule, 3> kHf6Inside = {
+constexpr std::array<Renaming, 2> kHf6Outside = {{{"rwkv.embeddings.", "emb."}, {"rwkv.ln_out.", "ln_out."}}};
+constexpr std::array<Renaming, 3> kHf6Inside = {
     {{"pre_ln.", "ln0."}, {"attention.", "att."}, {"feed_forward.", "ffn."}}};
 
 // Transformers' Rwkv7ForCausalLM keeps the official names behind the name of its body.
-constexpr std::array<Rule, 1> kOfficialOutside = {{{"embeddings.", "emb."}}};
-constexpr std::array<Rule, 5> kModelOutside = {{{"model.embeddings.", "emb."},
-                                                {"model.emb.", "emb."},
-                                                {"model.ln_out.", "ln_out."},
-                                                {"model.head.", "head."},
-                                                {"embeddings.", "emb."}}};
-constexpr std::array<Rule, 5> kRwkv7Outside = {{{"rwkv7.embeddings.", "emb."},
-                                                {"rwkv7.emb.", "emb."},
-                                                {"rwkv7.ln_out.", "ln_out."},
-                                                {"rwkv7.head.", "head."},
-                                                {"embeddings.", "emb."}}};
+constexpr std::array<Renaming, 1> kOfficialOutside = {{{"embeddings.", "emb."}}};
+constexpr std::array<Renaming, 5> kModelOutside = {{{"model.embeddings.", "emb."},
+                                                    {"model.emb.", "emb."},
+                                                    {"model.ln_out.", "ln_out."},
+                                                    {"model.head.", "head."},
+                                                    {"embeddings.", "emb."}}};
+constexpr std::array<Renaming, 5> kRwkv7Outside = {{{"rwkv7.embeddings.", "emb."},
+                                                    {"rwkv7.emb.", "emb."},
+                                                    {"rwkv7.ln_out.", "ln_out."},
+                                                    {"rwkv7.head.", "head."},
+                                                    {"embeddings.", "emb."}}};
 
 constexpr Naming kOfficial = {"official names", "blocks.", kOfficialOutside, {}};
 constexpr Naming kModel = {"official names behind 'model.'", "model.blocks.", kModelOutside, {}};
@@ -138,8 +138,8 @@ std::optional<BlockName> split_block_name(std::string_view name, std::string_vie
   return BlockName{name.substr(0, digits), name.substr(digits + 1)};
 }
 
-std::string apply_rules(std::string_view name, std::span<const Rule> rules, bool& transpose) {
-  for (const Rule& rule : rules) {
+std::string apply_rules(std::string_view name, std::span<const Renaming> rules, bool& transpose) {
+  for (const Renaming& rule : rules) {
     if (!name.starts_with(rule.from)) continue;
     transpose = rule.transpose;
     return fmt::format("{}{}", rule.to, name.substr(rule.from.size()));

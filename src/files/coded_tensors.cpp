@@ -21,7 +21,7 @@ constexpr int64_t kLeastGroup = 32, kMostGroup = 256;  // what kernels take at o
 Error corrupt(std::string text) { return {ErrorKind::corrupt, std::move(text)}; }
 
 // Takes memory for the parts that a file has and a matrix has not.
-class Splitter {
+class MatrixSplitter {
  public:
   void add(const StoredTensor& tensor) {
     if (tensor.scales == nullptr) {
@@ -122,7 +122,7 @@ Status join(StoredTensor& matrix, const StoredTensor& scale, CheckpointParts& pa
 }  // namespace
 
 PlainTensors split_codes(std::span<const StoredTensor> tensors) {
-  Splitter splitter;
+  MatrixSplitter splitter;
   for (const StoredTensor& tensor : tensors) splitter.add(tensor);
   return splitter.take();
 }

@@ -193,7 +193,7 @@ Status read_keys(Cursor& cursor, uint64_t count, GgufFile& file, uint64_t& align
 }
 
 // A tensor with its place in the data section.
-struct Placed {
+struct LocatedTensor {
   StoredTensor tensor;
   uint64_t begin = 0;
   uint64_t bytes = 0;
@@ -208,8 +208,8 @@ Result<DType> read_format(Cursor& cursor, std::string_view name) {
                fmt::format("GGUF: tensor '{}' has type {}, which is not supported", printable(name), number)};
 }
 
-Result<Placed> read_tensor(Cursor& cursor, uint64_t alignment) {
-  Placed placed;
+Result<LocatedTensor> read_tensor(Cursor& cursor, uint64_t alignment) {
+  LocatedTensor placed;
   StoredTensor& tensor = placed.tensor;
   FULMAR_ASSIGN(const std::string_view name, cursor.string("a tensor's name", kMostNameBytes));
   FULMAR_TRY(check_tensor_name(name));
@@ -247,12 +247,12 @@ Result<Placed> read_tensor(Cursor& cursor, uint64_t alignment) {
 }
 
 // Data that lies inside the section, each byte in one tensor only.
-Status place(std::vector<Placed>& all, ByteSpan section, GgufFile& file) {
-  std::vector<const Placed*> sorted;
-  for (const Placed& placed : all) sorted.push_back(&placed);
+Status place(std::vector<LocatedTensor>& all, ByteSpan section, GgufFile& file) {
+  std::vector<const LocatedTensor*> sorted;
+  for (const LocatedTensor& placed : all) sorted.push_back(&placed);
   std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->begin < b->begin; });
   uint64_t end = 0;
-  for (const Placed* placed : sorted) {
+  for (const LocatedTensor* placed : sorted) {
     const std::string& name = placed->tensor.name;
     if (placed->begin < end) {
       return broken(fmt::format("tensor '{}' begins at {}, inside the one before it, which ends at {}", name,
@@ -268,7 +268,7 @@ Status place(std::vector<Placed>& all, ByteSpan section, GgufFile& file) {
                       name, end, section.size(), end - section.size()));
     }
   }
-  for (Placed& placed : all) {
+  for (LocatedTensor& placed : all) {
     placed.tensor.data = section.data() + placed.begin;
     file.tensors.push_back(std::move(placed.tensor));
   }
@@ -299,10 +299,10 @@ Result<GgufFile> read_gguf(ByteSpan bytes) {
   GgufFile file;
   uint64_t alignment = kDefaultAlignment;
   FULMAR_TRY(read_keys(cursor, keys, file, alignment));
-  std::vector<Placed> placed;
+  std::vector<LocatedTensor> placed;
   std::unordered_set<std::string> names;
   for (uint64_t i = 0; i < tensors; i++) {
-    FULMAR_ASSIGN(Placed one, read_tensor(cursor, alignment));
+    FULMAR_ASSIGN(LocatedTensor one, read_tensor(cursor, alignment));
     if (!names.insert(one.tensor.name).second) {
       return broken(fmt::format("tensor '{}' stands there twice", one.tensor.name));
     }

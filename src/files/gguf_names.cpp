@@ -8,12 +8,12 @@
 namespace fulmar {
 namespace {
 
-struct Entry {
+struct NamePair {
   std::string_view official, gguf;
   GgufPart part = GgufPart::plain;
 };
 
-constexpr Entry kOutside[] = {
+constexpr NamePair kOutside[] = {
     {"emb.weight", "token_embd.weight", GgufPart::matrix},
     {"blocks.0.ln0.weight", "token_embd_norm.weight"},
     {"blocks.0.ln0.bias", "token_embd_norm.bias"},
@@ -22,7 +22,7 @@ constexpr Entry kOutside[] = {
     {"head.weight", "output.weight", GgufPart::matrix},
 };
 
-constexpr Entry kCommon[] = {
+constexpr NamePair kCommon[] = {
     {"ln1.weight", "attn_norm.weight"},
     {"ln1.bias", "attn_norm.bias"},
     {"ln2.weight", "attn_norm_2.weight"},
@@ -38,7 +38,7 @@ constexpr Entry kCommon[] = {
     {"", "time_mix_lerp_fused.weight", GgufPart::stacked_mixes},
 };
 
-constexpr Entry kOnly7[] = {
+constexpr NamePair kOnly7[] = {
     {"att.w0", "time_mix_w0.weight"},
     {"att.w1", "time_mix_w1.weight", GgufPart::transposed},
     {"att.w2", "time_mix_w2.weight", GgufPart::transposed},
@@ -56,7 +56,7 @@ constexpr Entry kOnly7[] = {
     {"ffn.x_k", "channel_mix_lerp_k.weight"},
 };
 
-constexpr Entry kOnly6[] = {
+constexpr NamePair kOnly6[] = {
     {"att.gate.weight", "time_mix_gate.weight", GgufPart::matrix},
     {"att.time_maa_x", "time_mix_lerp_x.weight"},
     {"att.time_maa_w1", "time_mix_w1.weight", GgufPart::transposed},
@@ -81,15 +81,16 @@ constexpr std::array<std::string_view, 6> kMixes7 = {"att.x_r", "att.x_w", "att.
 constexpr std::array<std::string_view, 5> kMixes6 = {"att.time_maa_w", "att.time_maa_k", "att.time_maa_v",
                                                      "att.time_maa_r", "att.time_maa_g"};
 
-const Entry* find_in(std::span<const Entry> list, std::string_view Entry::*side, std::string_view name) {
-  for (const Entry& entry : list) {
+const NamePair* find_in(std::span<const NamePair> list, std::string_view NamePair::*side,
+                        std::string_view name) {
+  for (const NamePair& entry : list) {
     if (!name.empty() && entry.*side == name) return &entry;
   }
   return nullptr;
 }
 
-const Entry* find_inside(std::string_view Entry::*side, std::string_view name, int version) {
-  if (const Entry* entry = find_in(kCommon, side, name)) return entry;
+const NamePair* find_inside(std::string_view NamePair::*side, std::string_view name, int version) {
+  if (const NamePair* entry = find_in(kCommon, side, name)) return entry;
   return version == 7 ? find_in(kOnly7, side, name) : find_in(kOnly6, side, name);
 }
 
@@ -122,11 +123,11 @@ bool copy_of_first_block(const InBlock& block, std::string_view official, int ve
 GgufName official_name(std::string_view gguf, int version) {
   const auto block = in_block(gguf, "blk.");
   if (!block) {
-    const Entry* entry = find_in(kOutside, &Entry::gguf, gguf);
+    const NamePair* entry = find_in(kOutside, &NamePair::gguf, gguf);
     if (entry == nullptr) return {std::string(gguf)};
     return {std::string(entry->official), entry->part};
   }
-  const Entry* entry = find_inside(&Entry::gguf, block->rest, version);
+  const NamePair* entry = find_inside(&NamePair::gguf, block->rest, version);
   const std::string_view rest = entry == nullptr ? block->rest : entry->official;
   GgufPart part = entry == nullptr ? GgufPart::plain : entry->part;
   if (copy_of_first_block(*block, rest, version)) part = GgufPart::unused;
@@ -134,10 +135,11 @@ GgufName official_name(std::string_view gguf, int version) {
 }
 
 std::optional<std::string> gguf_name(std::string_view official, int version) {
-  if (const Entry* entry = find_in(kOutside, &Entry::official, official)) return std::string(entry->gguf);
+  if (const NamePair* entry = find_in(kOutside, &NamePair::official, official))
+    return std::string(entry->gguf);
   const auto block = in_block(official, "blocks.");
   if (!block) return std::nullopt;
-  const Entry* entry = find_inside(&Entry::official, block->rest, version);
+  const NamePair* entry = find_inside(&NamePair::official, block->rest, version);
   if (entry == nullptr) return std::nullopt;
   return fmt::format("blk.{}.{}", block->layer, entry->gguf);
 }

@@ -171,17 +171,17 @@ std::string block_name(int64_t layer, std::string_view name) {
 }
 
 // "blocks.<l>.<rest>" taken apart; empty for other names and numbers that no model has.
-struct BlockName {
+struct BlockTensor {
   int64_t layer = 0;
   std::string_view rest;
 };
 
-std::optional<BlockName> parse_block_name(std::string_view name) {
+std::optional<BlockTensor> parse_block_name(std::string_view name) {
   constexpr std::string_view kPrefix = "blocks.";
   constexpr size_t kMostDigits = 4;
   if (!name.starts_with(kPrefix)) return std::nullopt;
   name.remove_prefix(kPrefix.size());
-  BlockName block;
+  BlockTensor block;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), block.layer);
   const auto digits = static_cast<size_t>(end - name.data());
   if (error != std::errc{} || block.layer < 0 || digits > kMostDigits || digits >= name.size())
@@ -293,7 +293,7 @@ Result<ModelConfig> read_sizes(const Checkpoint& checkpoint) {
   ModelConfig config;
   FULMAR_ASSIGN(config.version, version_of(checkpoint));
   for (const StoredTensor& tensor : checkpoint.tensors()) {
-    if (const std::optional<BlockName> block = parse_block_name(tensor.name)) {
+    if (const std::optional<BlockTensor> block = parse_block_name(tensor.name)) {
       config.n_layer = std::max(config.n_layer, block->layer + 1);
     }
   }
@@ -400,7 +400,7 @@ Status judge_others(const Checkpoint& checkpoint, const std::unordered_set<std::
   size_t outside = 0;
   for (const StoredTensor& tensor : checkpoint.tensors()) {
     if (known.contains(tensor.name)) continue;
-    const std::optional<BlockName> block = parse_block_name(tensor.name);
+    const std::optional<BlockTensor> block = parse_block_name(tensor.name);
     const bool dead = config.version == 7 && block && block->layer == 0 &&
                       (block->rest == "att.v0" || block->rest == "att.v1" || block->rest == "att.v2");
     if (dead) {
@@ -426,23 +426,23 @@ Status judge_others(const Checkpoint& checkpoint, const std::unordered_set<std::
 // The type most numbers have; others are noted.
 void judge_types(const Checkpoint& checkpoint, const std::unordered_set<std::string_view>& known,
                  ModelConfig& config) {
-  struct Share {
+  struct TypeCount {
     DType dtype;
     int64_t numbers = 0;
     int64_t tensors = 0;
   };
-  std::vector<Share> shares;
+  std::vector<TypeCount> shares;
   for (const Format& format : kFormats) shares.push_back({format.dtype});
   for (const StoredTensor& tensor : checkpoint.tensors()) {
     if (!known.contains(tensor.name)) continue;
-    for (Share& share : shares) {
+    for (TypeCount& share : shares) {
       if (share.dtype != tensor.dtype) continue;
       share.numbers += tensor.count();
       share.tensors++;
     }
   }
   std::stable_sort(shares.begin(), shares.end(),
-                   [](const Share& a, const Share& b) { return a.numbers > b.numbers; });
+                   [](const TypeCount& a, const TypeCount& b) { return a.numbers > b.numbers; });
   config.dtype = shares[0].dtype;
   for (size_t i = 1; i < shares.size(); i++) {
     if (shares[i].tensors == 0) continue;

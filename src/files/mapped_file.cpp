@@ -36,7 +36,7 @@ constexpr size_t kMostPath = 512;  // bytes that an error shows
 }  // namespace
 
 // Read by the handler of a signal, so that nothing in it may be waited for or allocated.
-struct MappedFile::Place {
+struct MappedFile::Mapping {
   std::atomic<uintptr_t> begin{0}, end{0};  // 0: free
   std::atomic<FileWatch*> watch{nullptr};
   std::atomic<bool> lost{false};
@@ -48,9 +48,9 @@ namespace {
 std::mutex places_mutex;
 
 // Never freed: a signal may come until the end of the process.
-template <class Place>
-std::array<Place, kMostPlaces>& all_places() {
-  static auto* const places = new std::array<Place, kMostPlaces>;
+template <class Mapping>
+std::array<Mapping, kMostPlaces>& all_places() {
+  static auto* const places = new std::array<Mapping, kMostPlaces>;
   return *places;
 }
 
@@ -68,10 +68,10 @@ bool put_zeros(uintptr_t address, uintptr_t end) {
 }
 
 // Only calls that a handler may make.
-template <class Place>
+template <class Mapping>
 void on_lost_page(int number, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  for (Place& place : all_places<Place>()) {
+  for (Mapping& place : all_places<Mapping>()) {
     const uintptr_t begin = place.begin.load(std::memory_order_acquire);
     if (begin == 0 || address < begin || address >= place.end) continue;
     place.lost = true;
@@ -84,11 +84,11 @@ void on_lost_page(int number, siginfo_t* info, void*) {
   ::signal(number, SIG_DFL);  // not of a file of ours: raised again by the same access
 }
 
-template <class Place>
+template <class Mapping>
 void install_handler() {
-  all_places<Place>();
+  all_places<Mapping>();
   struct sigaction action {};
-  action.sa_sigaction = on_lost_page<Place>;
+  action.sa_sigaction = on_lost_page<Mapping>;
   action.sa_flags = SA_SIGINFO;
   sigemptyset(&action.sa_mask);
   ::sigaction(SIGBUS, &action, nullptr);
@@ -96,13 +96,13 @@ void install_handler() {
 
 }  // namespace
 
-MappedFile::Place* MappedFile::take_place(ByteSpan bytes, const std::filesystem::path& path) {
+MappedFile::Mapping* MappedFile::take_place(ByteSpan bytes, const std::filesystem::path& path) {
   static std::once_flag installed;
-  std::call_once(installed, install_handler<Place>);
+  std::call_once(installed, install_handler<Mapping>);
   const std::lock_guard lock(places_mutex);
-  auto& places = all_places<Place>();
+  auto& places = all_places<Mapping>();
   const auto free =
-      std::find_if(places.begin(), places.end(), [](const Place& place) { return place.begin == 0; });
+      std::find_if(places.begin(), places.end(), [](const Mapping& place) { return place.begin == 0; });
   if (free == places.end()) return nullptr;
   free->path = {};
   path.string().copy(free->path.data(), kMostPath - 1);
@@ -123,7 +123,7 @@ FileWatch::~FileWatch() {
 
 Status FileWatch::settle() {
   const std::lock_guard lock(places_mutex);
-  for (MappedFile::Place& place : all_places<MappedFile::Place>()) {
+  for (MappedFile::Mapping& place : all_places<MappedFile::Mapping>()) {
     if (place.begin == 0 || place.watch != this) continue;
     place.watch = nullptr;
     if (place.lost) lost_ = place.path.data();

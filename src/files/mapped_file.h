@@ -29,14 +29,14 @@ class MappedFile {
   void release(ByteSpan part) const;
 
  private:
-  struct Place;  // of the mappings that the handler of SIGBUS knows
+  struct Mapping;  // of the mappings that the handler of SIGBUS knows
   friend class FileWatch;
 
-  MappedFile(ByteSpan bytes, Place* place) : bytes_(bytes), place_(place) {}
-  static Place* take_place(ByteSpan bytes, const std::filesystem::path& path);
+  MappedFile(ByteSpan bytes, Mapping* place) : bytes_(bytes), place_(place) {}
+  static Mapping* take_place(ByteSpan bytes, const std::filesystem::path& path);
 
   ByteSpan bytes_;
-  Place* const place_;  // null: there was none left
+  Mapping* const place_;  // null: there was none left
 };
 
 // Files that are opened on this thread while it watches may lose pages without ending the process: these read

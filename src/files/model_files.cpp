@@ -81,7 +81,7 @@ Result<std::set<std::string>> names_in(const fs::path& folder) {
 }
 
 // One model of a folder: what it is called in an error, and its files.
-struct Candidate {
+struct FoundModel {
   std::string title;
   std::vector<std::string> weights;
   std::map<std::string, std::string> shard_of;
@@ -106,15 +106,15 @@ Status check_sets(const std::string& index, const std::set<std::string>& shards)
 }
 
 // {"weight_map": {tensor: shard}}
-Result<Candidate> read_index(const fs::path& folder, const std::string& name,
-                             const std::set<std::string>& names) {
+Result<FoundModel> read_index(const fs::path& folder, const std::string& name,
+                              const std::set<std::string>& names) {
   FULMAR_ASSIGN(const std::string text, read_file(folder / name, kLargestIndex));
   simdjson::dom::parser parser;
   simdjson::dom::object map;
   if (parser.parse(text).at_key("weight_map").get(map) != simdjson::SUCCESS) {
     return corrupt(fmt::format("{} is no index of shards; wanted JSON with an object weight_map", name));
   }
-  Candidate candidate{.title = name};
+  FoundModel candidate{.title = name};
   std::set<std::string> shards;
   for (const simdjson::dom::key_value_pair entry : map) {
     std::string_view shard;
@@ -136,8 +136,8 @@ Result<Candidate> read_index(const fs::path& folder, const std::string& name,
 }
 
 // All shards that belong together by their names.
-Result<Candidate> gather_shards(const ShardName& shard, const std::set<std::string>& names) {
-  Candidate candidate{.title = shard_name(shard, 1)};
+Result<FoundModel> gather_shards(const ShardName& shard, const std::set<std::string>& names) {
+  FoundModel candidate{.title = shard_name(shard, 1)};
   for (size_t number = 1; number <= shard.total; number++) {
     std::string name = shard_name(shard, number);
     if (!names.contains(name)) {
@@ -148,12 +148,12 @@ Result<Candidate> gather_shards(const ShardName& shard, const std::set<std::stri
   return candidate;
 }
 
-Result<std::vector<Candidate>> candidates_of(const fs::path& folder, const std::set<std::string>& names) {
-  std::vector<Candidate> found;
+Result<std::vector<FoundModel>> candidates_of(const fs::path& folder, const std::set<std::string>& names) {
+  std::vector<FoundModel> found;
   std::set<std::string> taken;  // shards that an index names, and whole sets
   for (const std::string& name : names) {
     if (!name.ends_with(kIndexEnding)) continue;
-    FULMAR_ASSIGN(Candidate candidate, read_index(folder, name, names));
+    FULMAR_ASSIGN(FoundModel candidate, read_index(folder, name, names));
     for (const std::string& shard : candidate.weights) {
       taken.insert(shard);
       if (const auto parts = parse_shard_name(shard)) taken.insert(shard_name(*parts, 1));
@@ -166,7 +166,7 @@ Result<std::vector<Candidate>> candidates_of(const fs::path& folder, const std::
     if (!shard) {
       found.push_back({name, {name}, {}});
     } else if (taken.insert(shard_name(*shard, 1)).second) {
-      FULMAR_ASSIGN(Candidate candidate, gather_shards(*shard, names));
+      FULMAR_ASSIGN(FoundModel candidate, gather_shards(*shard, names));
       found.push_back(std::move(candidate));
     }
   }
@@ -200,7 +200,7 @@ Result<ModelFiles> find_model_files(const fs::path& path) {
   }
   if (candidates->size() > 1) {
     std::vector<std::string> titles;
-    for (const Candidate& candidate : *candidates) titles.push_back(printable(candidate.title));
+    for (const FoundModel& candidate : *candidates) titles.push_back(printable(candidate.title));
     return Error{ErrorKind::invalid, fmt::format("{}: several models there ({}); name one of these files",
                                                  folder.string(), fmt::join(titles, ", "))};
   }

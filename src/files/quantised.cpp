@@ -102,17 +102,18 @@ std::span<const float> importance_of(const StoredTensor& tensor, const QuantiseO
 }
 
 // What was measured of one kind so far.
-struct Tally {
+struct KindTally {
   QuantisedKind kind;
   Energy energy;
   double bytes = 0, weights = 0;
 };
 
-void add_to_tally(std::vector<Tally>& tallies, const StoredTensor& tensor, const Quantisation& by,
+void add_to_tally(std::vector<KindTally>& tallies, const StoredTensor& tensor, const Quantisation& by,
                   const Packed& packed, const Energy& energy) {
   const std::string name = kind_of_name(tensor.name);
-  auto found = std::find_if(tallies.begin(), tallies.end(),
-                            [&](const Tally& t) { return t.kind.kind == name && t.kind.type == by.name; });
+  auto found = std::find_if(tallies.begin(), tallies.end(), [&](const KindTally& t) {
+    return t.kind.kind == name && t.kind.type == by.name;
+  });
   if (found == tallies.end()) {
     tallies.push_back({{name, by.name, by.dtype}, {}, 0, 0});
     found = tallies.end() - 1;
@@ -179,7 +180,7 @@ Result<std::unique_ptr<Checkpoint>> quantise_checkpoint(std::unique_ptr<Checkpoi
   if (whole->vocabulary() != nullptr) {
     parts.vocabulary = std::shared_ptr<const StoredVocabulary>(whole, whole->vocabulary());
   }
-  std::vector<Tally> tallies;
+  std::vector<KindTally> tallies;
   size_t done = 0;
   for (const StoredTensor& tensor : whole->tensors()) {
     if (options.progress) {
@@ -204,7 +205,7 @@ Result<std::unique_ptr<Checkpoint>> quantise_checkpoint(std::unique_ptr<Checkpoi
   if (options.progress) options.progress(1);
   parts.owners.push_back(whole);
   if (kinds != nullptr) {
-    for (Tally& tally : tallies) {
+    for (KindTally& tally : tallies) {
       tally.kind.bits = 8 * tally.bytes / tally.weights;
       tally.kind.relative_rms =
           tally.energy.weight > 0 ? std::sqrt(tally.energy.error / tally.energy.weight) : 0;

@@ -17,7 +17,7 @@ constexpr uint32_t kVersion = 1;
 constexpr uint64_t kHeadBytes = 16, kEntryBytes = 16;  // of the file; of a tensor in front of its name
 constexpr size_t kMostRank = 5;
 
-enum Kind : uint8_t { kBf16 = 0, kF16 = 1, kInt8 = 2, kInt4 = 3 };
+enum RwkvqType : uint8_t { kBf16 = 0, kF16 = 1, kInt8 = 2, kInt4 = 3 };
 
 Error broken(std::string text) { return {ErrorKind::corrupt, "rwkvq: " + std::move(text)}; }
 

@@ -51,7 +51,7 @@ std::string_view name_in_header(DType dtype) {
 }
 
 // A tensor with its place in the buffer.
-struct Placed {
+struct BufferTensor {
   StoredTensor tensor;
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -82,9 +82,9 @@ Result<std::vector<int64_t>> read_list(dom::element entry, std::string_view name
   return values;
 }
 
-Result<Placed> read_entry(std::string_view name, dom::element entry, ByteSpan buffer) {
+Result<BufferTensor> read_entry(std::string_view name, dom::element entry, ByteSpan buffer) {
   FULMAR_TRY(check_tensor_name(name));
-  Placed placed;
+  BufferTensor placed;
   placed.tensor.name = name;
   std::string_view type;
   if (entry["dtype"].get(type) != simdjson::SUCCESS) return broken(fmt::format("'{}' has no dtype", name));
@@ -123,9 +123,9 @@ Status read_metadata(dom::element entry, std::map<std::string, std::string>& met
   return {};
 }
 
-Status check_tiling(std::span<const Placed> sorted, uint64_t buffer_size) {
+Status check_tiling(std::span<const BufferTensor> sorted, uint64_t buffer_size) {
   uint64_t end = 0;
-  for (const Placed& placed : sorted) {
+  for (const BufferTensor& placed : sorted) {
     if (placed.begin != end) {
       return broken(fmt::format("data of '{}' begins at {}; wanted {} ({})", placed.tensor.name, placed.begin,
                                 end, placed.begin < end ? "overlap" : "gap"));
@@ -174,7 +174,7 @@ Result<CheckpointParts> read_safetensors(ByteSpan file) {
 
   CheckpointParts parts;
   parts.description = fmt::format("safetensors, {}", size_text(file.size()));
-  std::vector<Placed> placed;
+  std::vector<BufferTensor> placed;
   std::unordered_set<std::string_view> names;
   for (const dom::key_value_pair field : root) {
     if (!names.insert(field.key).second) return broken(fmt::format("'{}' comes twice", printable(field.key)));
@@ -182,15 +182,15 @@ Result<CheckpointParts> read_safetensors(ByteSpan file) {
       FULMAR_TRY(read_metadata(field.value, parts.metadata));
       continue;
     }
-    FULMAR_ASSIGN(Placed one, read_entry(field.key, field.value, buffer));
+    FULMAR_ASSIGN(BufferTensor one, read_entry(field.key, field.value, buffer));
     placed.push_back(std::move(one));
   }
   if (placed.empty()) return broken("holds no tensors");
-  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+  std::sort(placed.begin(), placed.end(), [](const BufferTensor& a, const BufferTensor& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
   FULMAR_TRY(check_tiling(placed, buffer.size()));
-  for (Placed& one : placed) parts.tensors.push_back(std::move(one.tensor));
+  for (BufferTensor& one : placed) parts.tensors.push_back(std::move(one.tensor));
   return parts;
 }
 

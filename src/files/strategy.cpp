@@ -26,18 +26,18 @@ constexpr std::array<Elsewhere, 8> kElsewhere = {{{"fp6", "q6_k"},
 constexpr std::array<std::string_view, 3> kStored = {"fp16", "bf16", "None"};
 
 // Of one kind of mix.
-struct Part {
+struct MixPart {
   std::optional<Quantisation> quantisation;
   bool exact = true;
 };
 
-std::optional<Part> part_named(std::string_view name) {
-  if (std::find(kStored.begin(), kStored.end(), name) != kStored.end()) return Part{};
-  if (const auto own = quantisation_named(name)) return Part{own, true};
+std::optional<MixPart> part_named(std::string_view name) {
+  if (std::find(kStored.begin(), kStored.end(), name) != kStored.end()) return MixPart{};
+  if (const auto own = quantisation_named(name)) return MixPart{own, true};
   const auto found =
       std::find_if(kElsewhere.begin(), kElsewhere.end(), [&](const Elsewhere& e) { return e.name == name; });
   if (found == kElsewhere.end()) return std::nullopt;
-  return Part{quantisation_named(found->ours), false};
+  return MixPart{quantisation_named(found->ours), false};
 }
 
 std::string part_text(const std::optional<Quantisation>& quantisation) {

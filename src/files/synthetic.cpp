@@ -265,14 +265,14 @@ float shift_of(std::string_view name, const ZerosShift& shift) {
 }
 
 // A stretch of one tensor, small enough that its f32 form stays in the cache.
-struct Piece {
+struct TensorStretch {
   const Planned* tensor = nullptr;
   std::byte* to = nullptr;
   int64_t first = 0;
   int64_t count = 0;
 };
 
-void fill(const Piece& piece, const SyntheticSpec& spec, const ZerosShift& zeros) {
+void fill(const TensorStretch& piece, const SyntheticSpec& spec, const ZerosShift& zeros) {
   constexpr int64_t kBatch = 4096;
   std::array<float, kBatch> values;
   const Range range = range_of(*piece.tensor);
@@ -362,7 +362,7 @@ void on_all_cores(size_t count, F&& f) {
   });
 }
 
-void fill_all(const std::vector<Piece>& pieces, const std::vector<QuantisedPiece>& quantised,
+void fill_all(const std::vector<TensorStretch>& pieces, const std::vector<QuantisedPiece>& quantised,
               const SyntheticSpec& spec) {
   const ZerosShift zeros = shift_for(spec);
   on_all_cores(pieces.size(), [&](size_t i) { fill(pieces[i], spec, zeros); });
@@ -425,7 +425,7 @@ std::unique_ptr<Checkpoint> synthetic_checkpoint(const SyntheticSpec& spec) {
   const std::shared_ptr<std::byte> memory = map_memory(total);
   if (memory == nullptr) return nullptr;
 
-  std::vector<Piece> pieces;
+  std::vector<TensorStretch> pieces;
   std::vector<QuantisedPiece> quantised;
   std::byte* at = memory.get();
   for (size_t i = 0; i < plan.size(); i++) {

@@ -30,7 +30,7 @@ struct Directory {
   uint64_t entries = 0;
 };
 
-struct Entry {
+struct DirectoryEntry {
   std::string_view name;
   uint64_t compressed = 0;
   uint64_t size = 0;
@@ -80,7 +80,7 @@ Result<Directory> locate_directory(ByteSpan file) {
 }
 
 // Fills the fields of `entry` that the 32-bit header could not hold.
-Status read_zip64_extra(ByteSpan extra, Entry& entry) {
+Status read_zip64_extra(ByteSpan extra, DirectoryEntry& entry) {
   const bool wanted = entry.size == kFull32 || entry.compressed == kFull32 || entry.local == kFull32;
   while (wanted && extra.size() >= 4) {
     const auto id = load_at<uint16_t>(extra, 0);
@@ -103,7 +103,7 @@ Status read_zip64_extra(ByteSpan extra, Entry& entry) {
 }
 
 // Reads the entry at `at` of the directory's bytes and moves `at` behind it.
-Result<Entry> read_entry(ByteSpan directory, uint64_t& at) {
+Result<DirectoryEntry> read_entry(ByteSpan directory, uint64_t& at) {
   if (!lies_inside(directory, at, kEntrySize) || load_at<uint32_t>(directory, at) != kDirectoryEntry) {
     return broken(fmt::format("no directory entry at byte {} of the directory", at));
   }
@@ -115,9 +115,9 @@ Result<Entry> read_entry(ByteSpan directory, uint64_t& at) {
   if (!lies_inside(directory, at + kEntrySize, name_length + extra_length + comment_length)) {
     return broken(fmt::format("entry at byte {} of the directory is cut short", at));
   }
-  Entry entry{as_text(directory.subspan(at + kEntrySize, name_length)), load_at<uint32_t>(directory, at + 20),
-              load_at<uint32_t>(directory, at + 24), load_at<uint32_t>(directory, at + 42),
-              load_at<uint32_t>(directory, at + 16)};
+  DirectoryEntry entry{as_text(directory.subspan(at + kEntrySize, name_length)),
+                       load_at<uint32_t>(directory, at + 20), load_at<uint32_t>(directory, at + 24),
+                       load_at<uint32_t>(directory, at + 42), load_at<uint32_t>(directory, at + 16)};
   if (method != 0 || (flags & 1) != 0) {
     return broken(fmt::format("member '{}' is {} (method {}); wanted stored", printable(entry.name),
                               (flags & 1) != 0 ? "encrypted" : "compressed", method));
@@ -132,7 +132,7 @@ Result<Entry> read_entry(ByteSpan directory, uint64_t& at) {
 }
 
 // The payload starts after the local header, whose extra field is not that of the directory.
-Result<ZipMember> locate_payload(ByteSpan before_directory, const Entry& entry) {
+Result<ZipMember> locate_payload(ByteSpan before_directory, const DirectoryEntry& entry) {
   const std::string name = printable(entry.name);
   if (!lies_inside(before_directory, entry.local, kLocalHeaderSize) ||
       load_at<uint32_t>(before_directory, entry.local) != kLocalHeader) {
@@ -182,7 +182,7 @@ Result<std::vector<ZipMember>> read_zip_directory(ByteSpan archive) {
   std::unordered_set<std::string_view> names;
   uint64_t at = 0;
   for (uint64_t i = 0; i < where.entries; i++) {
-    FULMAR_ASSIGN(const Entry entry, read_entry(directory, at));
+    FULMAR_ASSIGN(const DirectoryEntry entry, read_entry(directory, at));
     FULMAR_ASSIGN(const ZipMember member, locate_payload(before_directory, entry));
     if (!names.insert(member.name).second) {
       return broken(fmt::format("two members are called '{}'", printable(member.name)));

@@ -35,7 +35,7 @@ std::string ZipWriter::number_or_zip64(uint64_t value, std::string& extra) const
 }
 
 void ZipWriter::add(std::string_view name, ByteSpan content) {
-  Entry entry{std::string(name), crc32_of(content), content.size(), at_};
+  WrittenMember entry{std::string(name), crc32_of(content), content.size(), at_};
   std::string zip64;
   const std::string sizes = number_or_zip64(entry.size, zip64) + number_or_zip64(entry.size, zip64);
   std::string extra = extra_field(kZip64Extra, zip64);
@@ -51,7 +51,7 @@ void ZipWriter::add(std::string_view name, ByteSpan content) {
   entries_.push_back(std::move(entry));
 }
 
-std::string ZipWriter::directory_entry(const Entry& entry) const {
+std::string ZipWriter::directory_entry(const WrittenMember& entry) const {
   std::string zip64;
   const std::string sizes = number_or_zip64(entry.size, zip64) + number_or_zip64(entry.size, zip64);
   const std::string local = number_or_zip64(entry.local, zip64);
@@ -66,7 +66,7 @@ std::string ZipWriter::directory_entry(const Entry& entry) const {
 
 void ZipWriter::finish() {
   const uint64_t directory = at_, count = entries_.size();
-  for (const Entry& entry : entries_) write(directory_entry(entry));
+  for (const WrittenMember& entry : entries_) write(directory_entry(entry));
   const uint64_t size = at_ - directory, record = at_;
   const bool many = count >= std::min<uint64_t>(kMostMembers16, least_zip64_);
   std::string unused;

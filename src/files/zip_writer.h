@@ -24,20 +24,20 @@ class ZipWriter {
   void finish();
 
  private:
-  struct Entry {
+  struct WrittenMember {
     std::string name;
     uint32_t crc = 0;
     uint64_t size = 0, local = 0;  // local: where its header begins
   };
 
   void write(std::string_view bytes);
-  std::string directory_entry(const Entry& entry) const;
+  std::string directory_entry(const WrittenMember& entry) const;
   // A field of 32 bits, or that the number stands in `extra`.
   std::string number_or_zip64(uint64_t value, std::string& extra) const;
 
   std::ostream& out_;
   uint64_t least_zip64_, at_ = 0;
-  std::vector<Entry> entries_;
+  std::vector<WrittenMember> entries_;
 };
 
 }  // namespace fulmar

@@ -75,13 +75,13 @@
 namespace fulmar {
 namespace {
 
-struct Format {
+struct StringFormat {
   std::string_view name;
   std::string_view pattern;      // anchored at both ends
   std::string_view widest = {};  // what anybody takes for one; empty: not known
 };
 
-constexpr Format kFormats[] = {
+constexpr StringFormat kFormats[] = {
     {"date", "^" FULMAR_DATE "$", "^" FULMAR_DATE "$"},
     {"time", "^" FULMAR_TIME "$", "^" FULMAR_ANY_TIME "$"},
     {"date-time", "^" FULMAR_DATE "T" FULMAR_TIME "$", "^" FULMAR_DATE "[Tt\\s]" FULMAR_ANY_TIME "$"},
@@ -133,7 +133,7 @@ class KeptTexts {
 // The place of a format in the table; its size: there is none of this name.
 size_t index_of(std::string_view name) {
   const auto* found = std::find_if(std::begin(kFormats), std::end(kFormats),
-                                   [&](const Format& format) { return format.name == name; });
+                                   [&](const StringFormat& format) { return format.name == name; });
   return static_cast<size_t>(found - std::begin(kFormats));
 }
 

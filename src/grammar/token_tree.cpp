@@ -67,7 +67,7 @@ size_t plain_from(std::string_view bytes, size_t most) {
 
 const size_t TokenTree::kMaxMarkCost = 200'000;
 
-TokenTree::Tree TokenTree::tree_of(const std::vector<Entry>& entries) {
+TokenTree::Tree TokenTree::tree_of(const std::vector<VocabularyToken>& entries) {
   Tree tree;
   std::vector<size_t> path;  // the open node of each depth
   std::string_view previous;
@@ -76,7 +76,7 @@ TokenTree::Tree TokenTree::tree_of(const std::vector<Entry>& entries) {
       tree.nodes[path.back()].past = static_cast<int32_t>(tree.nodes.size());
     }
   };
-  for (const Entry& entry : entries) {
+  for (const VocabularyToken& entry : entries) {
     const auto shared = static_cast<size_t>(
         std::mismatch(entry.bytes.begin(), entry.bytes.end(), previous.begin(), previous.end()).first -
         entry.bytes.begin());
@@ -99,8 +99,8 @@ TokenTree::Tree TokenTree::tree_of(const std::vector<Entry>& entries) {
 
 Result<TokenTree> TokenTree::make(const Tokenizer& tokenizer) {
   TokenTree tree;
-  std::vector<Entry> entries;
-  std::vector<Entry> not_free;
+  std::vector<VocabularyToken> entries;
+  std::vector<VocabularyToken> not_free;
   std::bitset<256> single;
   tree.words_ = (static_cast<size_t>(tokenizer.vocabulary_size()) + 63) / 64;
   for (auto& bits : tree.free_) bits.assign(tree.words_, 0);
@@ -111,10 +111,10 @@ Result<TokenTree> TokenTree::make(const Tokenizer& tokenizer) {
     entries.push_back({bytes, id});
     tree.others_[static_cast<size_t>(id) / 64] &= ~(uint64_t{1} << (id % 64));
   }
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+  std::sort(entries.begin(), entries.end(), [](const VocabularyToken& a, const VocabularyToken& b) {
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.id < b.id;
   });
-  for (const Entry& entry : entries) {
+  for (const VocabularyToken& entry : entries) {
     if (entry.bytes.size() == 1) single.set(static_cast<unsigned char>(entry.bytes.front()));
     const size_t characters = plain_characters(entry.bytes);
     if (characters == 0 || characters > kFreeCharacters) not_free.push_back(entry);

@@ -49,7 +49,7 @@ class TokenTree {
     uint8_t byte = 0;
     bool plain_below = true;  // what follows in all tokens below is plain characters, kFreeCharacters at most
   };
-  struct Entry {
+  struct VocabularyToken {
     std::string_view bytes;
     int32_t id = 0;
   };
@@ -64,7 +64,7 @@ class TokenTree {
     std::optional<int32_t> forced(Automaton& automaton, Automaton::State state) const;
     bool takes_any(Automaton& automaton, Automaton::State state, size_t from, size_t past) const;
   };
-  static Tree tree_of(const std::vector<Entry>& entries);
+  static Tree tree_of(const std::vector<VocabularyToken>& entries);
 
   // Characters of the longest tokens in free_.
   static constexpr auto kFreeCharacters = static_cast<size_t>(Automaton::kFreeCharacters);

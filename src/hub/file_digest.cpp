@@ -8,14 +8,13 @@
 #include <memory>
 #include <vector>
 
+#include "hub/close_file.h"
+
 namespace fulmar {
 namespace {
 
 constexpr size_t kBlock = size_t{1} << 20;
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
 struct FreeContext {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 };

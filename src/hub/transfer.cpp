@@ -12,6 +12,7 @@
 #include <memory>
 #include <string_view>
 
+#include "hub/close_file.h"
 #include "hub/web_get.h"
 
 namespace fulmar {
@@ -20,10 +21,6 @@ namespace {
 constexpr size_t kMostText = size_t{64} << 20;
 constexpr size_t kShown = 200;                        // bytes of an error's body
 constexpr int64_t kBetweenLooks = int64_t{16} << 20;  // bytes between two looks at the disk
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
 
 Result<WebGet> request_to(const HubAccess& hub, const std::string& url) {
   FULMAR_ASSIGN(Url address, parse_web_url(url));

@@ -66,9 +66,9 @@ bool is_redirect(int status) {
 }
 
 // One request to one address, over a connection of its own.
-class Exchange {
+class WebExchange {
  public:
-  Exchange(const Url& url, Headers headers, const WebAnswer& answer)
+  WebExchange(const Url& url, Headers headers, const WebAnswer& answer)
       : url_(url), headers_(std::move(headers)), answer_(answer) {}
 
   // Where the answer redirects to; nothing: it was the last.
@@ -259,7 +259,7 @@ Status web_get(const WebGet& request, const WebAnswer& answer) {
     if (!request.token.empty() && same_origin(url, request.url)) {
       headers.set("Authorization", "Bearer " + request.token);
     }
-    FULMAR_ASSIGN(auto next, Exchange(url, std::move(headers), answer).run(request.stopped));
+    FULMAR_ASSIGN(auto next, WebExchange(url, std::move(headers), answer).run(request.stopped));
     if (!next) return {};
     url = std::move(*next);
   }

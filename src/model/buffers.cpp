@@ -12,7 +12,7 @@ void Buffers::declare(Tensor& tensor, int64_t rows, int64_t cols, DType dtype) {
 
 Status Buffers::place(Ops& ops) {
   FULMAR_ASSIGN(memory_, ops.allocate(bytes_));
-  for (const Piece& piece : pieces_) {
+  for (const Declared& piece : pieces_) {
     piece.tensor->data = static_cast<std::byte*>(memory_.data()) + piece.offset;
   }
   return {};

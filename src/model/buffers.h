@@ -22,11 +22,11 @@ class Buffers {
   Status place(Ops& ops);
 
  private:
-  struct Piece {
+  struct Declared {
     Tensor* tensor;
     size_t offset;
   };
-  std::vector<Piece> pieces_;
+  std::vector<Declared> pieces_;
   size_t bytes_ = 0;
   Buffer memory_;
 };

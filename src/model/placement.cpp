@@ -32,9 +32,9 @@ std::vector<T> running_sums(const std::vector<T>& values) {
   return sums;
 }
 
-class Splitter {
+class LayerSplitter {
  public:
-  Splitter(const PartSizes& sizes, std::span<const StageRoom> devices, bool by_memory)
+  LayerSplitter(const PartSizes& sizes, std::span<const StageRoom> devices, bool by_memory)
       : sizes_(sizes), devices_(devices), by_memory_(by_memory), work_(running_sums(sizes.layers)) {
     for (const StageRoom& device : devices) bytes_.push_back(running_sums(device.layers));
   }
@@ -145,8 +145,8 @@ Result<std::vector<LayerRange>> split_layers(const PartSizes& sizes, std::span<c
                                          " layers cannot be spread over " + std::to_string(devices.size()) +
                                          " devices; wanted at least one layer for each"};
   }
-  const std::vector<LayerRange> ranges = Splitter(sizes, devices, true).best();
-  return ranges.empty() ? Splitter(sizes, devices, false).best() : ranges;
+  const std::vector<LayerRange> ranges = LayerSplitter(sizes, devices, true).best();
+  return ranges.empty() ? LayerSplitter(sizes, devices, false).best() : ranges;
 }
 
 Result<std::vector<LayerRange>> ranges_of(std::span<const int64_t> counts, int64_t devices, int64_t layers) {

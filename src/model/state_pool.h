@@ -15,7 +15,7 @@
 namespace fulmar {
 
 // Reads and writes whole states in the layout of a single device, however layers are divided.
-class StatePool final : public Slots {
+class StatePool final : public StateSlots {
  public:
   // The owner of the next `layers` layers, or of a slice of their heads; slices are consecutive.
   struct Share {

@@ -319,7 +319,7 @@ void Connection::queue_stream_end() {
   flush();
 }
 
-void Connection::push(Piece piece) {
+void Connection::push(OutgoingBytes piece) {
   if (out_.empty()) write_deadline_ = Clock::now() + shared_.options.write_timeout;
   if (input_ended_) ask_at_ = Clock::now() + most_silence();
   out_.push_back(std::move(piece));
@@ -343,7 +343,7 @@ size_t Connection::write_some(error_code& failure) {
   std::array<asio::const_buffer, kMaxGathered> buffers;
   const bool lagging = out_.size() > kLaggingPieces;
   size_t count = 0;
-  for (const Piece& piece : out_) {
+  for (const OutgoingBytes& piece : out_) {
     if (count == buffers.size() || (count > 0 && !lagging && (piece.alone || out_.front().alone))) break;
     buffers[count] = asio::buffer(piece.bytes) + (count == 0 ? out_offset_ : 0);
     count++;
@@ -353,7 +353,7 @@ size_t Connection::write_some(error_code& failure) {
 
 void Connection::take_off(size_t written) {
   while (written > 0) {
-    const Piece& piece = out_.front();
+    const OutgoingBytes& piece = out_.front();
     const size_t remaining = piece.bytes.size() - out_offset_;
     if (written < remaining) {
       out_offset_ += written;

@@ -73,7 +73,7 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   enum class Phase { idle, reading, answering, closing };
 
   // A run of bytes on its way out.
-  struct Piece {
+  struct OutgoingBytes {
     std::string bytes;
     size_t counted = 0;  // bytes of the stream's backlog that it stands for
     bool alone = false;  // an event: not joined with others while the reader keeps up
@@ -101,7 +101,7 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   void queue_stream_head(HttpResponse head);
   void queue_event(std::string bytes);
   void queue_stream_end();
-  void push(Piece piece);
+  void push(OutgoingBytes piece);
   void flush();
   size_t write_some(boost::system::error_code& failure);
   void take_off(size_t written);
@@ -137,7 +137,7 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   bool input_ended_ = false;    // the client has closed its side; it may still read
   bool stream_begun_ = false;   // the head of a stream is in out_ or sent
   bool awaiting_writable_ = false;
-  std::deque<Piece> out_;
+  std::deque<OutgoingBytes> out_;
   size_t out_offset_ = 0;  // bytes of out_.front() that are sent
 };
 

@@ -7,7 +7,7 @@ namespace {
 
 // Follows nesting and strings, and knows how far values are whole: behind a bracket, in front of a comma,
 // behind a string that is no name.
-class Walk {
+class PrefixWalk {
  public:
   // False at the end of the object, and where brackets do not match.
   bool take(char c, size_t end) {
@@ -67,11 +67,11 @@ class Walk {
 }  // namespace
 
 JsonPrefix read_json_prefix(std::string_view text) {
-  Walk walk;
+  PrefixWalk walk;
   size_t at = 0;
   while (at < text.size() && walk.take(text[at], at + 1)) ++at;
   const std::string_view whole = text.substr(0, walk.whole());
-  Walk again;
+  PrefixWalk again;
   for (size_t i = 0; i < whole.size(); ++i) again.take(whole[i], i + 1);
   std::string completed = std::string(whole) + again.closing();
   const auto value = parse_model_json(completed);

@@ -12,9 +12,9 @@ namespace fulmar {
 
 // Indices are 0 <= slot < the number of slots. Calls come from one thread and take effect in order, after the
 // steps begun before them.
-class Slots {
+class StateSlots {
  public:
-  virtual ~Slots() = default;
+  virtual ~StateSlots() = default;
 
   // Returns the layout of the bytes that read and write take: the whole model's state, on however many
   // devices it is.

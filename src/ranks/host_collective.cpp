@@ -22,9 +22,9 @@ struct Brought {
 // State shared by a group's ranks: how often each has come, and what it contributed. Contributions are
 // double-buffered, because a rank may write its next while another still reads its last; it cannot be two
 // ahead, since it would have to pass a meeting that the other has not come to.
-class Meeting {
+class Rendezvous {
  public:
-  Meeting(std::span<Ops* const> group, std::chrono::milliseconds timeout)
+  Rendezvous(std::span<Ops* const> group, std::chrono::milliseconds timeout)
       : timeout_(timeout), came_(group.size(), 0) {
     for (const Ops* ops : group) names_.push_back(ops->name());
     for (auto& set : brought_) set.resize(group.size());
@@ -78,7 +78,7 @@ class Meeting {
 
 class HostCollective final : public Collective {
  public:
-  HostCollective(std::shared_ptr<Meeting> meeting, size_t rank, Ops& ops)
+  HostCollective(std::shared_ptr<Rendezvous> meeting, size_t rank, Ops& ops)
       : meeting_(std::move(meeting)), rank_(rank), ops_(ops) {}
 
   int64_t rank() const override { return static_cast<int64_t>(rank_); }
@@ -138,7 +138,7 @@ class HostCollective final : public Collective {
     parts.resize(std::min(each, parts.size()));
   }
 
-  const std::shared_ptr<Meeting> meeting_;
+  const std::shared_ptr<Rendezvous> meeting_;
   const size_t rank_;
   Ops& ops_;
   std::vector<std::byte> stored_;
@@ -149,7 +149,7 @@ class HostCollective final : public Collective {
 
 std::vector<std::unique_ptr<Collective>> make_host_collectives(std::span<Ops* const> group,
                                                                const CollectiveOptions& options) {
-  const auto meeting = std::make_shared<Meeting>(group, options.timeout);
+  const auto meeting = std::make_shared<Rendezvous>(group, options.timeout);
   std::vector<std::unique_ptr<Collective>> ends;
   for (size_t rank = 0; rank < group.size(); rank++) {
     ends.push_back(std::make_unique<HostCollective>(meeting, rank, *group[rank]));

@@ -179,13 +179,13 @@ Status check_tool_answers(std::span<const ChatMessage> messages, const ChatOptio
   return {};
 }
 
-struct Turn {
+struct TemplateTurn {
   std::string role;  // as in the request
   std::string text;
 };
 
-std::vector<Turn> turns_of(std::span<const ChatMessage> messages, const ChatOptions& options) {
-  std::vector<Turn> turns;
+std::vector<TemplateTurn> turns_of(std::span<const ChatMessage> messages, const ChatOptions& options) {
+  std::vector<TemplateTurn> turns;
   for (const ChatMessage& message : messages) {
     if (is_system(message.role)) continue;
     std::string text = turn_text(message, options);
@@ -194,9 +194,9 @@ std::vector<Turn> turns_of(std::span<const ChatMessage> messages, const ChatOpti
   return turns;
 }
 
-void add_footer(std::vector<Turn>& turns, std::string_view footer) {
-  const auto last =
-      std::find_if(turns.rbegin(), turns.rend(), [](const Turn& turn) { return turn.role == "user"; });
+void add_footer(std::vector<TemplateTurn>& turns, std::string_view footer) {
+  const auto last = std::find_if(turns.rbegin(), turns.rend(),
+                                 [](const TemplateTurn& turn) { return turn.role == "user"; });
   if (last != turns.rend()) last->text += footer;
 }
 
@@ -220,14 +220,14 @@ Result<std::string> render_chat(std::span<const ChatMessage> messages, const Cha
   FULMAR_TRY(check_tool_answers(messages, options));
   const PromptTemplate& form = *options.prompt_template;
   const ThinkForm& think = form.form(options.think);
-  std::vector<Turn> turns = turns_of(messages, options);
+  std::vector<TemplateTurn> turns = turns_of(messages, options);
   if (options.add_generation_prompt) add_footer(turns, think.footer);
   std::string system = system_text(messages, options);
   if (!system.empty()) turns.insert(turns.begin(), {"system", std::move(system)});
   if (turns.empty()) return Error{ErrorKind::invalid, "Empty prompt"};
 
   std::string prompt;
-  for (const Turn& turn : turns) {
+  for (const TemplateTurn& turn : turns) {
     add_paragraph(
         prompt,
         fmt::format("{}{}{}{}", role_name(turn.role, options), form.after_role, turn.text, form.after_turn),

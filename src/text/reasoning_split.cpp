@@ -42,7 +42,7 @@ ReasoningMode reasoning_mode(ThinkMode think, ReasoningFormat format, const Prom
 }
 
 ReasoningSplitter::ReasoningSplitter(ReasoningMode mode)
-    : behind_(mode.as_is ? Stage::content : Stage::blanks),
+    : behind_(mode.as_is ? Phase::content : Phase::blanks),
       thinking_(mode.kind == ReasoningMode::Kind::split),
       pending_(mode.opening) {
   switch (mode.kind) {
@@ -51,10 +51,10 @@ ReasoningSplitter::ReasoningSplitter(ReasoningMode mode)
       break;
     case ReasoningMode::Kind::rest_of_tag:
     case ReasoningMode::Kind::split:
-      stage_ = Stage::bracket;
+      stage_ = Phase::bracket;
       break;
     case ReasoningMode::Kind::inline_text:
-      stage_ = Stage::content;
+      stage_ = Phase::content;
       break;
   }
 }
@@ -74,17 +74,17 @@ SplitText ReasoningSplitter::finish() {
 }
 
 void ReasoningSplitter::advance(SplitText& out) {
-  if (stage_ == Stage::bracket && !take_bracket()) return;
-  if (stage_ == Stage::newlines) {
+  if (stage_ == Phase::bracket && !take_bracket()) return;
+  if (stage_ == Phase::newlines) {
     drop_leading(pending_, "\r\n");
     if (pending_.empty()) return;
-    stage_ = Stage::reasoning;
+    stage_ = Phase::reasoning;
   }
-  if (stage_ == Stage::reasoning && !take_reasoning(out)) return;
-  if (stage_ == Stage::blanks) {
+  if (stage_ == Phase::reasoning && !take_reasoning(out)) return;
+  if (stage_ == Phase::blanks) {
     drop_leading(pending_, kBlanks);
     if (pending_.empty()) return;
-    stage_ = Stage::content;
+    stage_ = Phase::content;
   }
   out.content += std::exchange(pending_, {});
 }
@@ -92,7 +92,7 @@ void ReasoningSplitter::advance(SplitText& out) {
 bool ReasoningSplitter::take_bracket() {
   if (pending_.empty()) return false;
   if (pending_.front() == '>') pending_.erase(0, 1);
-  stage_ = thinking_ ? Stage::newlines : behind_;
+  stage_ = thinking_ ? Phase::newlines : behind_;
   return true;
 }
 

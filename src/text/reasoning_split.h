@@ -47,12 +47,12 @@ class ReasoningSplitter {
   // back.
   SplitText feed(std::string_view text);
   // Whether the text that comes next begins inside the think block.
-  bool thinking() const { return thinking_ && stage_ <= Stage::reasoning; }
+  bool thinking() const { return thinking_ && stage_ <= Phase::reasoning; }
   // Nothing more will come: returns what was held back.
   SplitText finish();
 
  private:
-  enum class Stage : uint8_t {
+  enum class Phase : uint8_t {
     bracket,    // a '>' would end the tag
     newlines,   // between the tag and the thinking
     reasoning,  // until "</think>"
@@ -64,9 +64,9 @@ class ReasoningSplitter {
   bool take_bracket();
   bool take_reasoning(SplitText& out);
 
-  const Stage behind_;  // of what comes behind the think block
+  const Phase behind_;  // of what comes behind the think block
   bool thinking_;       // what follows the first bracket is reasoning; an answer thinks once
-  Stage stage_;
+  Phase stage_;
   std::string pending_;  // not yet told apart
 };
 

@@ -37,7 +37,7 @@ void WorldTokenizer::encode(std::string_view bytes, std::vector<int32_t>& out) c
 
 std::string_view WorldTokenizer::bytes(int32_t id) const {
   if (id < 0 || id >= vocabulary_size()) return {};
-  const Place& place = places_[static_cast<size_t>(id)];
+  const TokenBytes& place = places_[static_cast<size_t>(id)];
   return std::string_view(pool_).substr(place.begin, place.length);
 }
 

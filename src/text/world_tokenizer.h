@@ -24,14 +24,14 @@ class WorldTokenizer : public Tokenizer {
   std::optional<int32_t> eos() const override;
 
  private:
-  struct Place {
+  struct TokenBytes {
     size_t begin = 0;
     size_t length = 0;
   };
 
   bool is_world_;
-  std::string pool_;           // the bytes of all tokens
-  std::vector<Place> places_;  // by id
+  std::string pool_;                // the bytes of all tokens
+  std::vector<TokenBytes> places_;  // by id
   ByteTrie trie_;
 };
 

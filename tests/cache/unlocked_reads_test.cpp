@@ -15,7 +15,7 @@ namespace fulmar {
 namespace {
 
 // Slots whose reads wait for the test from the first one on that it asks for.
-class GatedSlots final : public Slots {
+class GatedSlots final : public StateSlots {
  public:
   explicit GatedSlots(StatePool pool) : pool_(std::move(pool)) {}
   const StateLayout& layout() const override { return pool_.layout(); }

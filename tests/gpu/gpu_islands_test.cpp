@@ -40,7 +40,7 @@ class GpuIslands : public testing::TestWithParam<std::tuple<Island, IslandShape>
 TEST_P(GpuIslands, AgreeWithTheCpu) {
   const auto& [island, shape] = GetParam();
   const auto run = [&](Ops& ops, Body body) {
-    support::Stage stage(ops, shape, DType::f16);
+    support::CaseLayer stage(ops, shape, DType::f16);
     return stage.run(island.prepare(stage), body);
   };
   const std::unique_ptr<Ops> cpu = make_cpu_ops({.threads = 0});

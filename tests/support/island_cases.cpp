@@ -24,7 +24,7 @@ std::vector<OpsCase> island_cases() {
   for (const cases::Island& island : cases::islands()) {
     for (const IslandShape& shape : shapes()) {
       list.push_back({island.name + "_" + shape.name, [&island, &shape](Ops& ops) {
-                        Stage stage(ops, shape);
+                        CaseLayer stage(ops, shape);
                         const cases::Island::Run run = island.prepare(stage);
                         expect_equal(stage.run(run, cases::Body::own), stage.run(run, cases::Body::composed),
                                      island.slack * tolerance_of(ops.activation_dtype()));

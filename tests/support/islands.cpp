@@ -14,34 +14,34 @@ cases::LayerShape IslandShape::layer() const {
   return layer;
 }
 
-Stage::Stage(Ops& ops, const IslandShape& shape, DType rounded_to)
+CaseLayer::CaseLayer(Ops& ops, const IslandShape& shape, DType rounded_to)
     : rig_(ops), weights_(rig_, shape.dtype), shape_(shape.layer()) {
   rig_.set_rounded_to(rounded_to);
   rig_.set_tokens_below(static_cast<int32_t>(shape_.deep_vocab));
   batch_ = rig_.begin(shape.lengths, shape.n_head, shape.head_size);
 }
 
-void Stage::give(int64_t rows, int64_t cols, DType dtype, double low, double high, double zeros) {
+void CaseLayer::give(int64_t rows, int64_t cols, DType dtype, double low, double high, double zeros) {
   inputs_.push_back(zeros > 0 ? rig_.sparse_tensor(rows, cols, dtype, low, high, zeros)
                               : rig_.tensor(rows, cols, dtype, low, high));
 }
 
-void Stage::give_first_row_of(size_t index) {
+void CaseLayer::give_first_row_of(size_t index) {
   const Made& from = inputs_.at(index);
   inputs_.push_back(rig_.tensor_of(Doubles(from.values.begin(), from.values.begin() + from.tensor.cols), 1,
                                    from.tensor.cols, DType::f32));
 }
 
-void Stage::forget(const Tensor& tensor) {
+void CaseLayer::forget(const Tensor& tensor) {
   const std::vector<std::byte> zeros(static_cast<size_t>(tensor.count()) * size_of(tensor.dtype));
   ops().write(tensor.data, zeros.data(), zeros.size());
 }
 
-void Stage::finished(const Status& status) {
+void CaseLayer::finished(const Status& status) {
   if (!status.ok()) ADD_FAILURE() << status.error().text;
 }
 
-Stage::Outcome Stage::run(const cases::Island::Run& island, cases::Body body) {
+CaseLayer::Outcome CaseLayer::run(const cases::Island::Run& island, cases::Body body) {
   const std::vector<std::byte> slots = rig_.read_all_slots();
   Tensors tensors;
   for (const Made& input : inputs_) tensors.push_back(rig_.same(input).tensor);
@@ -67,7 +67,7 @@ Stage::Outcome Stage::run(const cases::Island::Run& island, cases::Body body) {
   return outcome;
 }
 
-void expect_equal(const Stage::Outcome& got, const Stage::Outcome& want, double tolerance) {
+void expect_equal(const CaseLayer::Outcome& got, const CaseLayer::Outcome& want, double tolerance) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); i++) {
     expect_close(got[i].second, want[i].second, tolerance, got[i].first);

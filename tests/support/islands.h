@@ -41,11 +41,11 @@ class RigWeights final : public cases::WeightSource {
 };
 
 // One backend's inputs of an island.
-class Stage final : public cases::Stage {
+class CaseLayer final : public cases::CaseLayer {
  public:
   // With `rounded_to` every number made is one of that type as well, so that backends of different activation
   // types get equal ones.
-  Stage(Ops& ops, const IslandShape& shape, DType rounded_to = DType::f32);
+  CaseLayer(Ops& ops, const IslandShape& shape, DType rounded_to = DType::f32);
 
   Ops& ops() override { return rig_.ops(); }
   const cases::LayerShape& shape() const override { return shape_; }
@@ -74,6 +74,6 @@ class Stage final : public cases::Stage {
 };
 
 // Fails the test unless every part agrees to `tolerance` of its size (root of summed squares).
-void expect_equal(const Stage::Outcome& got, const Stage::Outcome& want, double tolerance);
+void expect_equal(const CaseLayer::Outcome& got, const CaseLayer::Outcome& want, double tolerance);
 
 }  // namespace fulmar::support

@@ -43,9 +43,9 @@ void draw_all(Ops& ops, Tensor logits) {
 }
 
 // Feeds random tokens, so many for each slot, and draws from the logits of all rows or of each slot's last.
-class Feeder {
+class DraftFeeder {
  public:
-  Feeder(const BenchedModel& on, StatePool& states) : on_(on), states_(states) {}
+  DraftFeeder(const BenchedModel& on, StatePool& states) : on_(on), states_(states) {}
 
   enum class Wanted : uint8_t { all, last };
   void feed(std::span<const int64_t> counts, int64_t first_slot, Wanted wanted, bool revocable) {
@@ -85,17 +85,17 @@ class Drafter {
 
   void draft(std::span<const int64_t> counted, int64_t drafts) {
     const auto sequences = static_cast<int64_t>(counted.size());
-    feeder_.feed(counted, 0, Feeder::Wanted::last, false);
+    feeder_.feed(counted, 0, DraftFeeder::Wanted::last, false);
     if (drafts > 1) {
       for (int64_t s = 0; s < sequences; s++) states_.copy(s, sequences + s);
     }
     const std::vector<int64_t> one(counted.size(), 1);
-    for (int64_t i = 1; i < drafts; i++) feeder_.feed(one, sequences, Feeder::Wanted::last, false);
+    for (int64_t i = 1; i < drafts; i++) feeder_.feed(one, sequences, DraftFeeder::Wanted::last, false);
   }
 
  private:
   StatePool& states_;
-  Feeder feeder_;
+  DraftFeeder feeder_;
 };
 
 class DraftBench {
@@ -161,7 +161,7 @@ class DraftBench {
   // Feeds, draws and rolls back as the engine does; returns the tokens that count.
   int64_t verify(int64_t drafts) {
     const std::vector<int64_t> rows(counted_.size(), 1 + drafts);
-    feeder_.feed(rows, 0, Feeder::Wanted::all, drafts > 0);
+    feeder_.feed(rows, 0, DraftFeeder::Wanted::all, drafts > 0);
     int64_t tokens = 0;
     for (size_t s = 0; s < counted_.size(); s++) {
       const int64_t right = right_of(drafts);
@@ -186,7 +186,7 @@ class DraftBench {
   }
 
   StatePool& states_;
-  Feeder feeder_;
+  DraftFeeder feeder_;
   Drafter* const drafter_;
   const DraftBenchOptions& options_;
   std::vector<int64_t> counted_;  // tokens of each sequence's last step

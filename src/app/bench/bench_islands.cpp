@@ -109,7 +109,7 @@ class Inputs {
  public:
   explicit Inputs(Ops& ops) : stock_(ops) {}
   const Status& status() const { return stock_.status(); }
-  const cases::Stage::Tensors& given() const { return given_; }
+  const cases::CaseLayer::Tensors& given() const { return given_; }
 
   void clear() { given_.clear(), taken_.clear(); }
   void give(int64_t rows, int64_t cols, DType dtype, double low, double high, double zeros) {
@@ -125,11 +125,11 @@ class Inputs {
   Stock stock_;
   std::map<Kind, std::vector<Tensor>> made_;
   std::map<Kind, size_t> taken_;
-  cases::Stage::Tensors given_;
+  cases::CaseLayer::Tensors given_;
 };
 
 // One of several layers, run one after the other: weights of its own, the inputs that all have.
-class BenchStage final : public cases::Stage {
+class BenchStage final : public cases::CaseLayer {
  public:
   BenchStage(Ops& ops, const ModelConfig& config, const cases::LayerShape& shape, double zeros, int64_t layer)
       : stock_(ops), version_(config.version), shape_(shape), zeros_(zeros), layer_(layer) {}
@@ -182,9 +182,9 @@ cases::LayerShape layer_shape(const ModelConfig& config) {
 }
 
 // The islands over one step, and the counts of what they move and compute.
-class Bench {
+class IslandBench {
  public:
-  Bench(std::vector<std::unique_ptr<BenchStage>>& stages, const PrefillShape& shape)
+  IslandBench(std::vector<std::unique_ptr<BenchStage>>& stages, const PrefillShape& shape)
       : ops_(stages.front()->ops()), stages_(stages), shape_(shape), inputs_(ops_) {
     for (int64_t s = 0; s < shape.sequences; s++) {
       for (int64_t t = 0; t < shape.tokens; t++) token_.push_back(static_cast<int32_t>(s * 7919 + t) % 1000);
@@ -248,7 +248,7 @@ Result<std::vector<IslandLine>> bench_islands(Ops& ops, const ModelConfig& confi
       layout.wkv_dtype = DType::f16;
       FULMAR_ASSIGN(half_states, StatePool::make(ops, layout, shape.sequences));
     }
-    Bench bench(stages, shape);
+    IslandBench bench(stages, shape);
     for (const cases::Island& island : cases::islands()) {
       if (island.version != config.version || !island.work) continue;
       FULMAR_TRY(bench.run(island, states.view(), island.name, lines));

@@ -36,16 +36,16 @@ int32_t some_token(int64_t index, int64_t vocabulary) {
 }
 
 // `count` tokens of each of `sequences` slots, from `first_slot` on.
-struct StepPart {
+struct TimedPart {
   int64_t first_slot = 0, sequences = 0, count = 0;
 };
 
 // A step over some parts, whose first token is the first_index-th.
 class Step {
  public:
-  Step(std::initializer_list<StepPart> parts, int64_t vocabulary, int64_t first_index) {
+  Step(std::initializer_list<TimedPart> parts, int64_t vocabulary, int64_t first_index) {
     start_.push_back(0);
-    for (const StepPart& part : parts) {
+    for (const TimedPart& part : parts) {
       for (int64_t s = 0; s < part.sequences; ++s) {
         slot_.push_back(static_cast<int32_t>(part.first_slot + s));
         start_.push_back(start_.back() + static_cast<int32_t>(part.count));
@@ -81,9 +81,9 @@ std::vector<Group> groups_of(int64_t sequences, int64_t most) {
   return groups;
 }
 
-class Bench {
+class StepBench {
  public:
-  Bench(Model& model, StatePool& states, const BenchOptions& options)
+  StepBench(Model& model, StatePool& states, const BenchOptions& options)
       : model_(model), states_(states), options_(options) {}
 
   StepWork work(const StepRows& shape) const {
@@ -356,7 +356,7 @@ Result<BenchReport> bench_model(Model& model, const BenchOptions& options) {
       StateLayout layout = model.state_layout();
       layout.wkv_dtype = type;
       FULMAR_ASSIGN(StatePool states, model.make_states(layout, sequences, {.every = every}));
-      Bench bench(model, states, options);
+      StepBench bench(model, states, options);
       for (const int64_t count : options.decode) report.lines.push_back(bench.decode(count));
       for (const MixedShape& shape : options.mixed) report.lines.push_back(bench.mixed(shape));
       if (type != types.front() || every != deferrals.front()) continue;

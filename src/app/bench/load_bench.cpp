@@ -265,12 +265,12 @@ Result<int> run_acceptance(const LoadFlags& flags, double rate, LoadTarget targe
 // ---- streams that decode together
 // ----------------------------------------------------------------------------------
 
-struct Seen {
+struct SteadyFigures {
   SteadyRate steady;
   LoadFigures figures;
 };
 
-Seen seen_by(std::span<const AnswerRecord> records, std::span<const int64_t> lengths) {
+SteadyFigures seen_by(std::span<const AnswerRecord> records, std::span<const int64_t> lengths) {
   return {steady_rate(records, lengths), load_figures(records, lengths)};
 }
 
@@ -294,7 +294,7 @@ std::string steady_text(const SteadyRate& rate, double model) {
 }
 
 void print_serve(const StreamFlags& flags, const BenchReport& alone, int64_t prompt_tokens, int64_t slots,
-                 const Seen& engine, const Seen& server) {
+                 const SteadyFigures& engine, const SteadyFigures& server) {
   const double model = rate_of(alone, "decode");
   fmt::print(
       "model     {} on {}, states {}, {} slots\nstreams   {} of {} tokens; {} answered, {} of exact length\n",
@@ -318,7 +318,7 @@ void print_serve(const StreamFlags& flags, const BenchReport& alone, int64_t pro
       first.median, first.p99, first.p99 / prompts, prompts);
 }
 
-std::string serve_json(const BenchReport& alone, const Seen& engine, const Seen& server) {
+std::string serve_json(const BenchReport& alone, const SteadyFigures& engine, const SteadyFigures& server) {
   JsonWriter json;
   json.begin_object()
       .member("model", alone.model)
@@ -383,7 +383,7 @@ Result<int> bench_serve(const StreamFlags& flags, LoadedModel model, BenchOption
   for (const std::string& prompt : prompts) requests.push_back({.body = stream_body(prompt, flags.tokens)});
   const auto records = run_with_bar(target, std::move(requests), flags.quiet);
 
-  const Seen engine = seen_by(engine_records, lengths), server = seen_by(records, lengths);
+  const SteadyFigures engine = seen_by(engine_records, lengths), server = seen_by(records, lengths);
   print_serve(flags, alone, prompt_tokens, own->engine().stats().slots_total, engine, server);
   FULMAR_TRY(write_report(flags.json, serve_json(alone, engine, server)));
   return server.figures.exact == count ? 0 : 1;

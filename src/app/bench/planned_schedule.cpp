@@ -9,7 +9,7 @@ namespace fulmar {
 namespace {
 
 // A request that has a slot.
-struct Row {
+struct PlannedRow {
   size_t request = 0;
   int64_t fed = 0;                // tokens of its prompt
   std::vector<size_t> snapshots;  // where its prompt pauses, ascending
@@ -17,9 +17,9 @@ struct Row {
   double last_token = 0;
 };
 
-class Run {
+class ScheduleRun {
  public:
-  Run(std::span<const ScheduledRequest> requests, const StepTimes& times, const PlanLimits& limits)
+  ScheduleRun(std::span<const ScheduledRequest> requests, const StepTimes& times, const PlanLimits& limits)
       : requests_(requests), times_(times), limits_(limits) {
     schedule_.first_token.resize(requests.size());
   }
@@ -31,7 +31,7 @@ class Run {
 
   void step() {
     std::vector<PlanItem> items;
-    for (const Row& row : rows_) items.push_back(item(row));
+    for (const PlannedRow& row : rows_) items.push_back(item(row));
     const std::vector<int64_t> feed = plan_step(items, limits_);
     int64_t decoding = 0, prompt_rows = 0;
     for (size_t i = 0; i < feed.size(); i++) (items[i].decoding ? decoding : prompt_rows) += feed[i];
@@ -41,7 +41,7 @@ class Run {
     for (size_t i = 0; i < feed.size(); i++) {
       if (feed[i] > 0) take(rows_[i], feed[i]);
     }
-    std::erase_if(rows_, [&](const Row& row) { return row.drawn >= requests_[row.request].answer; });
+    std::erase_if(rows_, [&](const PlannedRow& row) { return row.drawn >= requests_[row.request].answer; });
   }
 
   int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
@@ -53,7 +53,7 @@ class Run {
   double now = 0;
 
  private:
-  PlanItem item(const Row& row) const {
+  PlanItem item(const PlannedRow& row) const {
     if (row.drawn > 0) return {.to_feed = 1, .decoding = true};
     PlanItem prompt{.to_feed = requests_[row.request].prompt - row.fed};
     if (!row.snapshots.empty()) prompt.until_pause = static_cast<int64_t>(row.snapshots.front()) - row.fed;
@@ -61,7 +61,7 @@ class Run {
   }
 
   // What a step that has fed the row so many tokens leaves.
-  void take(Row& row, int64_t fed) {
+  void take(PlannedRow& row, int64_t fed) {
     const ScheduledRequest& request = requests_[row.request];
     if (row.drawn == 0) {
       row.fed += fed;
@@ -78,7 +78,7 @@ class Run {
   std::span<const ScheduledRequest> requests_;
   const StepTimes& times_;
   const PlanLimits& limits_;
-  std::vector<Row> rows_;  // in order of arrival
+  std::vector<PlannedRow> rows_;  // in order of arrival
   PlannedSchedule schedule_;
 };
 
@@ -90,7 +90,7 @@ PlannedSchedule planned_schedule(std::span<const ScheduledRequest> requests, con
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return requests[a].at < requests[b].at; });
-  Run run(requests, times, limits);
+  ScheduleRun run(requests, times, limits);
   for (size_t next = 0; next < order.size() || run.rows() > 0; run.step()) {
     if (run.rows() == 0) run.now = std::max(run.now, requests[order[next]].at);
     while (next < order.size() && run.rows() < slots && requests[order[next]].at <= run.now)

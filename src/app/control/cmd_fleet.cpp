@@ -16,6 +16,7 @@
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
 #include "app/core/option_checks.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "cache/worker_directory.h"
 #include "control/haproxy.h"
@@ -31,13 +32,6 @@ struct FleetFlags {
   bool once = false;
 };
 
-struct CloseFile {
-  int file;
-  ~CloseFile() {
-    if (file >= 0) ::close(file);
-  }
-};
-
 // One command on HAProxy's admin socket; its answer.
 Result<std::string> tell_haproxy(const std::string& path, const std::string& command) {
   const auto failed = [&](const char* what) {
@@ -51,20 +45,21 @@ Result<std::string> tell_haproxy(const std::string& path, const std::string& com
                                                  sizeof address.sun_path - 1)};
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  const CloseFile door{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  const Descriptor door{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   const timeval patience{.tv_sec = 5, .tv_usec = 0};
-  ::setsockopt(door.file, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  if (door.file < 0 || ::connect(door.file, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+  ::setsockopt(door.number(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  if (door.number() < 0 ||
+      ::connect(door.number(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     return failed("cannot connect");
   }
   const std::string line = command + "\n";
-  if (::send(door.file, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size())) {
+  if (::send(door.number(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size())) {
     return failed("cannot write");
   }
   std::string answer;
   std::array<char, 16384> bytes;
   ssize_t got = 0;
-  while ((got = ::read(door.file, bytes.data(), bytes.size())) > 0) {
+  while ((got = ::read(door.number(), bytes.data(), bytes.size())) > 0) {
     answer.append(bytes.data(), static_cast<size_t>(got));
   }
   if (got < 0) return failed("cannot read");

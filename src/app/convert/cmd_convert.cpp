@@ -86,17 +86,17 @@ Status write_as_pth(const ConvertFlags& flags, const Checkpoint& checkpoint) {
   return write_pth(flags.out, checkpoint.tensors(), [&](double fraction) { bar.show(fraction); });
 }
 
-enum class Target : uint8_t { gguf, safetensors, pth };
+enum class OutputKind : uint8_t { gguf, safetensors, pth };
 constexpr std::string_view kEndings[] = {".gguf", ".safetensors", ".pth"};  // of each
 
-std::optional<Target> target_of(const ConvertFlags& flags) {
+std::optional<OutputKind> target_of(const ConvertFlags& flags) {
   const std::string ending = fs::path(flags.out).extension().string();
-  if (ending == ".gguf") return Target::gguf;
-  if (ending == ".safetensors" || ending == ".st") return Target::safetensors;
-  if (ending == ".pth") return Target::pth;
+  if (ending == ".gguf") return OutputKind::gguf;
+  if (ending == ".safetensors" || ending == ".st") return OutputKind::safetensors;
+  if (ending == ".pth") return OutputKind::pth;
   return std::nullopt;
 }
-bool is_gguf(const ConvertFlags& flags) { return target_of(flags) == Target::gguf; }
+bool is_gguf(const ConvertFlags& flags) { return target_of(flags) == OutputKind::gguf; }
 
 // A format that can be written, and nothing is written over by accident.
 Status check_target(const ConvertFlags& flags) {
@@ -119,11 +119,11 @@ void print_written(const std::string& in, const std::string& out) {
 Status write_out(const ConvertFlags& flags, const fs::path& in, const Checkpoint& checkpoint,
                  const ModelConfig& config) {
   switch (*target_of(flags)) {
-    case Target::gguf:
+    case OutputKind::gguf:
       return write_as_gguf(flags, in, checkpoint, config);
-    case Target::safetensors:
+    case OutputKind::safetensors:
       return write_as_safetensors(flags, checkpoint);
-    case Target::pth:
+    case OutputKind::pth:
       break;
   }
   return write_as_pth(flags, checkpoint);
@@ -141,7 +141,7 @@ Result<int> convert(const ConvertFlags& flags) {
 
 // A kind of weights goes into the format that has a name for it.
 Status check_holds(const ConvertFlags& flags, const Quantisation& type) {
-  const Target holds = is_block(type.dtype) ? Target::gguf : Target::safetensors;
+  const OutputKind holds = is_block(type.dtype) ? OutputKind::gguf : OutputKind::safetensors;
   if (target_of(flags) == holds) return {};
   return Error{ErrorKind::invalid, fmt::format("{} goes into a {} file; '{}' is none", type.name,
                                                kEndings[static_cast<size_t>(holds)], flags.out)};

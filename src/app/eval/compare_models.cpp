@@ -32,11 +32,11 @@ std::vector<size_t> named_ids(const Tokenizer& tokenizer, int64_t vocab) {
 }
 
 // One model with the state of one sequence.
-class Reader {
+class LogitsReader {
  public:
-  static Result<Reader> make(LoadedModel& loaded, const std::vector<size_t>& ids) {
+  static Result<LogitsReader> make(LoadedModel& loaded, const std::vector<size_t>& ids) {
     FULMAR_ASSIGN(StatePool pool, loaded.model->make_states(1));
-    return Reader(loaded, ids, std::move(pool));
+    return LogitsReader(loaded, ids, std::move(pool));
   }
 
   void begin() { pool_.zero(0); }
@@ -57,7 +57,7 @@ class Reader {
   }
 
  private:
-  Reader(LoadedModel& loaded, const std::vector<size_t>& ids, StatePool pool)
+  LogitsReader(LoadedModel& loaded, const std::vector<size_t>& ids, StatePool pool)
       : loaded_(loaded), ids_(ids), pool_(std::move(pool)) {}
 
   LoadedModel& loaded_;
@@ -99,8 +99,8 @@ Result<TextsDistance> compare_models(LoadedModel& reference, LoadedModel& other,
                  fmt::format("the models have {} and {} tokens; wanted the same vocabulary", theirs, ours)};
   }
   const std::vector<size_t> ids = named_ids(*other.tokenizer, ours);
-  FULMAR_ASSIGN(Reader first, Reader::make(reference, ids));
-  FULMAR_ASSIGN(Reader second, Reader::make(other, ids));
+  FULMAR_ASSIGN(LogitsReader first, LogitsReader::make(reference, ids));
+  FULMAR_ASSIGN(LogitsReader second, LogitsReader::make(other, ids));
   const auto at_once =
       static_cast<size_t>(std::min({kRowsAtOnce, reference.model->max_rows(), other.model->max_rows(),
                                     reference.model->max_wanted(), other.model->max_wanted()}));

@@ -18,9 +18,9 @@ namespace {
 constexpr int64_t kLongestAnswer = 400;  // tokens
 
 // Collects the rows of one request and tells when the last has ended.
-class Collector final : public Listener {
+class SuiteListener final : public Listener {
  public:
-  explicit Collector(size_t rows) : results_(rows), remaining_(rows) {
+  explicit SuiteListener(size_t rows) : results_(rows), remaining_(rows) {
     for (SuiteResult& result : results_) result.gap = std::numeric_limits<float>::infinity();
   }
 
@@ -82,7 +82,7 @@ Result<std::vector<SuiteCase>> parse_suite(std::string_view content, std::string
 
 Result<std::vector<SuiteResult>> run_suite(Engine& engine, const Tokenizer& tokenizer,
                                            const std::vector<SuiteCase>& cases) {
-  Request request{.listener = std::make_shared<Collector>(cases.size()), .endpoint = "eval", .model = {}};
+  Request request{.listener = std::make_shared<SuiteListener>(cases.size()), .endpoint = "eval", .model = {}};
   for (size_t i = 0; i < cases.size(); i++) {
     Ask ask{
         .request_id = "suite", .index = static_cast<int32_t>(i), .prompt = tokenizer.encode(cases[i].prompt)};
@@ -92,21 +92,21 @@ Result<std::vector<SuiteResult>> run_suite(Engine& engine, const Tokenizer& toke
     if (const auto eos = tokenizer.eos()) ask.stop.ids.push_back(*eos);
     request.rows.push_back(std::move(ask));
   }
-  const auto collector = std::static_pointer_cast<Collector>(request.listener);
+  const auto collector = std::static_pointer_cast<SuiteListener>(request.listener);
   FULMAR_TRY(engine.submit(std::move(request)));
   return collector->wait();
 }
 
 double print_suite(const std::vector<SuiteCase>& cases, const std::vector<SuiteResult>& results) {
-  struct Row {
+  struct SuiteRow {
     int64_t cases = 0, right = 0;
     float gap = std::numeric_limits<float>::infinity();
     int64_t tokens = 0, accepted = 0, rejected = 0;
   };
-  std::map<std::string, Row> rows;
+  std::map<std::string, SuiteRow> rows;
   bool drafted = false;
   for (size_t i = 0; i < cases.size(); i++) {
-    Row& row = rows[cases[i].skill];
+    SuiteRow& row = rows[cases[i].skill];
     const bool right = results[i].output == cases[i].answer;
     row.cases++;
     row.right += right ? 1 : 0;

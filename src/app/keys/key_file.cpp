@@ -15,9 +15,9 @@ namespace fulmar {
 namespace {
 
 // Held until it goes.
-class FileLock {
+class KeyFileLock {
  public:
-  explicit FileLock(const std::string& path)
+  explicit KeyFileLock(const std::string& path)
       : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     int refused = file_.number() < 0 ? -1 : 0;
     while (file_.number() >= 0 && (refused = ::flock(file_.number(), LOCK_EX)) != 0 && errno == EINTR) {
@@ -37,7 +37,7 @@ class FileLock {
 
 Status change_api_keys(const std::filesystem::path& path, bool new_file,
                        const std::function<Status(std::vector<ApiKey>&)>& change) {
-  const FileLock lock(path.string() + ".lock");
+  const KeyFileLock lock(path.string() + ".lock");
   FULMAR_TRY(lock.held());
   std::vector<ApiKey> keys;
   std::error_code error;

@@ -75,13 +75,13 @@ void print_sizes(const Checkpoint& checkpoint, const ModelConfig& config) {
 
 // How many tensors have each type, and what they take.
 void print_types(const Checkpoint& checkpoint) {
-  struct Share {
+  struct TypeTotal {
     int64_t tensors = 0, numbers = 0;
     size_t bytes = 0;
   };
-  std::map<DType, Share> shares;
+  std::map<DType, TypeTotal> shares;
   for (const StoredTensor& tensor : checkpoint.tensors()) {
-    Share& share = shares[tensor.dtype];
+    TypeTotal& share = shares[tensor.dtype];
     share.tensors++;
     share.numbers += tensor.count();
     share.bytes += tensor.bytes();

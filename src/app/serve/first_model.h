@@ -21,9 +21,9 @@ class FirstModel {
   bool end();
 
  private:
-  enum class Stage : uint8_t { loading, serving, ended };
+  enum class Phase : uint8_t { loading, serving, ended };
   std::mutex mutex_;
-  Stage stage_ = Stage::loading;
+  Phase stage_ = Phase::loading;
 };
 
 }  // namespace fulmar

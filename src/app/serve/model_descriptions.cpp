@@ -44,7 +44,7 @@ Result<ServedModelPtr> ModelDescriptions::of(const InstalledFiles& files, const 
   Result<ServedModelPtr> facts = read();
   std::lock_guard lock(mutex_);
   if (entries_.size() >= kMost) entries_.clear();
-  entries_.insert_or_assign(path, Entry{stamp, facts});
+  entries_.insert_or_assign(path, CachedFacts{stamp, facts});
   return facts;
 }
 

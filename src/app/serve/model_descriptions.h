@@ -23,13 +23,13 @@ class ModelDescriptions {
  private:
   // More are forgotten, all at once: names come and go with the folder.
   static constexpr size_t kMost = 4096;
-  struct Entry {
+  struct CachedFacts {
     std::string stamp;
     Result<ServedModelPtr> facts;
   };
 
   std::mutex mutex_;
-  std::map<std::string, Entry> entries_;  // by path
+  std::map<std::string, CachedFacts> entries_;  // by path
 };
 
 }  // namespace fulmar

@@ -11,8 +11,8 @@ namespace fulmar {
 
 namespace {
 
-using Place = Spelling::Place;
-constexpr Place kOwnCommand = Place::own_command;
+using Position = Spelling::Position;
+constexpr Position kOwnCommand = Position::own_command;
 constexpr std::string_view kMeasuring = "bench";
 constexpr std::string_view kMeasured = "what bench measures";  // its own command
 constexpr std::string_view kUsual = "steps";                   // measured where nobody says
@@ -34,8 +34,8 @@ constexpr Spelling kOwn[] = {
     {"serve", "--no-model", 0, "--model=none"},
     {"serve", "--enable-dynamic-loading", 0, "--switch-models",
      "a folder of several models as --model means it"},
-    {"serve", "--auth-all", 0, "--open=none", {}, {}, true, Place::here, true},
-    {"serve", "--open-translate", 0, "--open=translate", {}, {}, true, Place::here, true},
+    {"serve", "--auth-all", 0, "--open=none", {}, {}, true, Position::here, true},
+    {"serve", "--open-translate", 0, "--open=translate", {}, {}, true, Position::here, true},
     {"control", "--state-dir", 1, "--sessions-dir=$"},
     {"bench", "--defer", 1, "--defer-state-writes=$"},
     {"bench", "--kernels", 0, "kernels", {}, {}, true, kOwnCommand},
@@ -59,7 +59,7 @@ constexpr Spelling kOthers[] = {
     {"serve", "--max-queue-size", 1, "--max-queue=$"},
     {"serve", "--max_queue_size", 1, "--max-queue=$"},
     {"serve", "--max_completion_tokens", 1, "--max-tokens-limit=$"},
-    {"serve", "--debug", 0, "--log=debug", {}, {}, true, Place::of_program},
+    {"serve", "--debug", 0, "--log=debug", {}, {}, true, Position::of_program},
     {"serve", "--max-prefill-batch", 1, "", "a step's prompts are bounded in tokens, by --prefill-chunk"},
     {"serve", "--use-cuda-graph", 0, "", "the backend records its steps where that pays"},
     {"serve", "--max_seq_len", 1, "", "a recurrent state has no length"},
@@ -170,16 +170,16 @@ class Translation {
  private:
   Status replace(const Spelling& row, const std::string& value, bool as_other) {
     const std::vector<std::string> now = filled(row.now, value);
-    if (row.place == Place::own_command) FULMAR_TRY(say(kMeasured, row.old));
+    if (row.place == Position::own_command) FULMAR_TRY(say(kMeasured, row.old));
     for (const std::string& word : now) {
       if (!row.joins) FULMAR_TRY(claim(split_word(word).name, row.old));
     }
     if (row.told && (!as_other || now.empty())) into_.notes.push_back(note_of(row, now));
-    const size_t at = row.place == Place::here         ? into_.words.size()
-                      : row.place == Place::of_program ? 0
-                                                       : behind_;
+    const size_t at = row.place == Position::here         ? into_.words.size()
+                      : row.place == Position::of_program ? 0
+                                                          : behind_;
     into_.words.insert(into_.words.begin() + static_cast<ptrdiff_t>(at), now.begin(), now.end());
-    if (row.place == Place::of_program) behind_ += now.size();
+    if (row.place == Position::of_program) behind_ += now.size();
     return {};
   }
 

@@ -22,7 +22,7 @@ struct Spelling {
   bool told = true;                // false: it stays as a second spelling, without a note
   // Where today's words stand: in place of the old one; before the command, as options of the program; or
   // behind it, as one of its own commands.
-  enum class Place : uint8_t { here, of_program, own_command } place = Place::here;
+  enum class Position : uint8_t { here, of_program, own_command } place = Position::here;
   bool joins = false;  // the option takes several values: other spellings may stand beside it
 };
 

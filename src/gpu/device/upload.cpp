@@ -23,7 +23,7 @@ std::vector<float> gathered(const HostMatrix& from) {
 }  // namespace
 
 Status Upload::open() {
-  for (Stage& stage : stages_) {
+  for (PinnedBuffer& stage : stages_) {
     FULMAR_ASSIGN(stage.pinned, allocate_pinned(kStage));
     FULMAR_ASSIGN(stage.raw, allocate_device(kStage));
     FULMAR_GPU_TRY(cudaEventCreateWithFlags(&stage.free, cudaEventDisableTiming));
@@ -34,7 +34,7 @@ Status Upload::open() {
 }
 
 Upload::~Upload() {
-  for (const Stage& stage : stages_) {
+  for (const PinnedBuffer& stage : stages_) {
     if (stage.free != nullptr) ignore_failure(cudaEventDestroy(stage.free));
   }
 }
@@ -58,7 +58,7 @@ void Upload::matrix(const Queue& queue, const HostMatrix& from, void* target, DT
   for (int64_t first = 0; first < lines; first += lines_each) {
     const int64_t count = std::min(lines_each, lines - first);
     const size_t bytes = static_cast<size_t>(count) * line_bytes;
-    Stage& stage = stages_[next_];
+    PinnedBuffer& stage = stages_[next_];
     next_ = 1 - next_;
     FULMAR_GPU(cudaEventSynchronize(stage.free));
     copy_bytes(stage.pinned.data(), from.data + static_cast<size_t>(first) * line_bytes, bytes);
@@ -81,7 +81,7 @@ void Upload::rows(const Queue& queue, const std::byte* host, size_t row_bytes, i
   for (int64_t first = 0; first < count; first += each) {
     const int64_t rows = std::min(each, count - first);
     const size_t bytes = static_cast<size_t>(rows) * row_bytes;
-    Stage& stage = stages_[next_];
+    PinnedBuffer& stage = stages_[next_];
     next_ = 1 - next_;
     FULMAR_GPU(cudaEventSynchronize(stage.free));
     copy_bytes(stage.pinned.data(), host + static_cast<size_t>(first) * row_bytes, bytes);
@@ -95,7 +95,7 @@ void Upload::rows(const Queue& queue, const std::byte* host, size_t row_bytes, i
 void Upload::send(const Queue& queue, void* target, const void* host, size_t bytes) {
   for (size_t at = 0; at < bytes; at += kUploadPiece) {
     const size_t count = std::min(kUploadPiece, bytes - at);
-    Stage& stage = stages_[next_];
+    PinnedBuffer& stage = stages_[next_];
     next_ = 1 - next_;
     FULMAR_GPU(cudaEventSynchronize(stage.free));
     std::memcpy(stage.pinned.data(), static_cast<const std::byte*>(host) + at, count);
@@ -107,7 +107,7 @@ void Upload::send(const Queue& queue, void* target, const void* host, size_t byt
 }
 
 void Upload::fetch(const Queue& queue, void* host, const void* source, size_t bytes) {
-  const auto begin = [&](size_t at, Stage& stage) {
+  const auto begin = [&](size_t at, PinnedBuffer& stage) {
     FULMAR_GPU(cudaEventSynchronize(stage.free));
     FULMAR_GPU(cudaMemcpyAsync(stage.pinned.data(), static_cast<const std::byte*>(source) + at,
                                std::min(kUploadPiece, bytes - at), cudaMemcpyDeviceToHost, queue.stream));

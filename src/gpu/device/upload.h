@@ -40,13 +40,13 @@ class Upload {
   static constexpr size_t kStage = size_t{32} << 20;
   static constexpr size_t kUploadPiece = size_t{4}
                                          << 20;  // of plain bytes: short, so that both copies soon overlap
-  struct Stage {
+  struct PinnedBuffer {
     Buffer pinned;
     Buffer raw;  // device staging for what is converted there
     cudaEvent_t free = nullptr;
   };
 
-  Stage stages_[2];
+  PinnedBuffer stages_[2];
   int next_ = 0;
   Buffer overflow_;
 };

@@ -66,7 +66,7 @@ __device__ __forceinline__ void store_pair(Half* to, float low, float high) {
 }
 
 // One lane's channels of one row; `g` is the log of the decay.
-struct Row {
+struct ChannelRow {
   Float2 r, k, v, kk, b, g;
 };
 
@@ -76,9 +76,9 @@ __device__ __forceinline__ Float2 pair_at(const void* from, int64_t at) {
 }
 
 template <class T>
-__device__ Row finished_row(const ChunkInputs7& in, int64_t at) {
-  Row row{pair_at<T>(in.r, at),  pair_at<T>(in.k, at),     pair_at<T>(in.v, at),
-          pair_at<T>(in.kk, at), pair_at<T>(in.alpha, at), pair_at<T>(in.u, at)};
+__device__ ChannelRow finished_row(const ChunkInputs7& in, int64_t at) {
+  ChannelRow row{pair_at<T>(in.r, at),  pair_at<T>(in.k, at),     pair_at<T>(in.v, at),
+                 pair_at<T>(in.kk, at), pair_at<T>(in.alpha, at), pair_at<T>(in.u, at)};
 #pragma unroll
   for (int e = 0; e < 2; e++) {
     row.b.x[e] *= row.kk.x[e];
@@ -116,13 +116,13 @@ __device__ __forceinline__ RawRow fetch_raw(const ChunkInputs7& in, const RawInp
 constexpr int kLanesEach = kWarp / (2 * kWarpRows);
 template <class T>
 __device__ __forceinline__ float finish_raw_rows(const RawRow (&from)[kWarpRows], const RawInputs& raw,
-                                                 const RawWeights& by, Row (&rows)[kWarpRows]) {
+                                                 const RawWeights& by, ChannelRow (&rows)[kWarpRows]) {
   const auto pair = [](const uint32_t& word) { return load2(reinterpret_cast<const T*>(&word)); };
   float sums[2 * kWarpRows];  // squared norms of each row's keys, then agreements
   float rate[kWarpRows][2];
 #pragma unroll
   for (int i = 0; i < kWarpRows; i++) {
-    Row& row = rows[i];
+    ChannelRow& row = rows[i];
     const Float2 key = pair(from[i].k), raw_rate = pair(from[i].rate), decay = pair(from[i].decay);
     const Float2 share = pair(from[i].share), first = pair(from[i].first);
     row.r = pair(from[i].r), row.v = pair(from[i].v);
@@ -142,7 +142,7 @@ __device__ __forceinline__ float finish_raw_rows(const RawRow (&from)[kWarpRows]
   const float sum = warp_sums(sums), scale = key_scale(sum);
 #pragma unroll
   for (int i = 0; i < kWarpRows; i++) {
-    Row& row = rows[i];
+    ChannelRow& row = rows[i];
     const float by_norm = __shfl_sync(kFullWarp, scale, i * kLanesEach);
 #pragma unroll
     for (int e = 0; e < 2; e++) {
@@ -158,7 +158,7 @@ struct DecaySums {
   float before[2], all[2];  // before the warp's first row; of the chunk
   Float2 centre;            // up to the middle row, the first of the third warp
 };
-__device__ __forceinline__ DecaySums sum_decays(const Row (&rows)[kWarpRows], Prepare7Shared& shared) {
+__device__ __forceinline__ DecaySums sum_decays(const ChannelRow (&rows)[kWarpRows], Prepare7Shared& shared) {
   const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp);
   float sum[2] = {};
 #pragma unroll
@@ -189,7 +189,7 @@ __device__ __forceinline__ DecaySums sum_decays(const Row (&rows)[kWarpRows], Pr
 // Fills `shared` and the parts of `out` that need no products. A warp has four rows, a lane two channels.
 // Rows past the end are zero, which leaves the state as it is.
 template <class Chunk>
-__device__ void scale_rows(const Row (&rows)[kWarpRows], Prepare7Shared& shared, Chunk& out) {
+__device__ void scale_rows(const ChannelRow (&rows)[kWarpRows], Prepare7Shared& shared, Chunk& out) {
   const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp), t0 = warp * kWarpRows;
   auto [running, last, centre] = sum_decays(rows, shared);
   // The distance from the centre to either end is at most 10, so two exponentials per number give all four
@@ -205,7 +205,7 @@ __device__ void scale_rows(const Row (&rows)[kWarpRows], Prepare7Shared& shared,
 #pragma unroll
   for (int i = 0; i < kWarpRows; i++) {
     const int t = t0 + i;
-    const Row& row = rows[i];
+    const ChannelRow& row = rows[i];
     float a_left[2], r_left[2], k_right[2], b_right[2];
 #pragma unroll
     for (int e = 0; e < 2; e++) {
@@ -288,7 +288,7 @@ __global__ void __launch_bounds__(kPrepareThreads, Chunk::kLeastBlocks)
   const int64_t channel = head * kHeadSize + 2 * lane;
   const int t0 = threadIdx.x / kWarp * kWarpRows, remaining = chunks.rows[chunk] - t0;
   const int64_t first_row = chunks.row[chunk] + t0;
-  Row rows[kWarpRows];
+  ChannelRow rows[kWarpRows];
   if constexpr (kRaw) {
     // Rows past the end read the chunk's last row.
     const auto at = [&](int i) {

@@ -135,11 +135,12 @@ __device__ __forceinline__ void wait_for_stage(SinglesShared<T>& shared, int pla
 
 // A thread's part of a state: kRowsPerThread rows from group * kRowsPerThread on, eight adjacent columns of
 // each.
-struct Part {
+struct StatePart {
   int group, lane;
   __device__ __forceinline__ int row(int p) const { return group * kRowsPerThread + p; }
 };
-__device__ __forceinline__ void put_state(Half (&going)[kHeadSize][kHeadSize], Half* own, const Part& part,
+__device__ __forceinline__ void put_state(Half (&going)[kHeadSize][kHeadSize], Half* own,
+                                          const StatePart& part,
                                           const float (&state)[kRowsPerThread][kKeys]) {
 #pragma unroll
   for (int p = 0; p < kRowsPerThread; p++) {
@@ -227,7 +228,8 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
   auto& shared = *reinterpret_cast<SinglesShared<T>*>(bytes);
   auto* const staged = reinterpret_cast<std::byte*>(bytes + sizeof(SinglesShared<T>));  // kDeferred
   [[maybe_unused]] auto& going = *reinterpret_cast<StatesGoing*>(staged);               // if not kDeferred
-  const Part part{static_cast<int>(threadIdx.x) / kLanesPerRow, static_cast<int>(threadIdx.x) % kLanesPerRow};
+  const StatePart part{static_cast<int>(threadIdx.x) / kLanesPerRow,
+                       static_cast<int>(threadIdx.x) % kLanesPerRow};
   const int64_t head = blockIdx.x % n_head, channel = head * kHeadSize, step = gridDim.x / n_head;
   const SinglesWalk<T, kDeferred> walk{batch, source, ring, slots, shared, staged, head, channel};
   pdl_launch_next();
@@ -269,8 +271,7 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
       widen(StateRow<Half>{{*reinterpret_cast<const uint4*>(&from.state[part.row(p)][part.lane * kKeys])}},
             state[p]);
     }
-    if (!kDeferred && kBulkCopies && threadIdx.x == kSender)
-      bulk_wait_read<1>();  // so that going.of[side] is free
+    if (!kDeferred && kBulkCopies && threadIdx.x == kSender) bulk_wait_read<1>();  // frees going.of[side]
     __syncthreads();
     walk.bring_state(sequence + kStatesAhead * step, coming, place);
     walk.bring_token(sequence + kStatesAhead * step, place);

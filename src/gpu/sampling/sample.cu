@@ -34,7 +34,7 @@ __device__ double draw_unit(const SampleJob& job) {
 __global__ void __launch_bounds__(kSurveyThreads)
     survey_kernel(const SampleJob* jobs, SampleLists lists, const __grid_constant__ VocabularyPart part,
                   int vocab) {
-  __shared__ Unset<Piece> stored[2];
+  __shared__ Unset<LogitsPiece> stored[2];
   __shared__ Unset<Best> warps[kSurveyThreads / kWarp];
   Best* warp_best = &warps[0].value();
   __shared__ double warp_sum[kSurveyThreads / kWarp];
@@ -114,19 +114,19 @@ __device__ float least_by_count(const SampleJob& job, const Weights& weights, Dr
 }
 
 // What top_k and top_p keep of a row.
-struct Cut {
+struct KeptIds {
   bool binds;
-  Place place;   // of the ids at the limit
-  double share;  // fraction of its weight that each of them keeps
+  KeyRange place;  // of the ids at the limit
+  double share;    // fraction of its weight that each of them keeps
 };
 
 // Step 3. Narrows `from` to the ids that the limits can keep, listed where they are few enough.
-__device__ Cut cut(const SampleJob& job, double total, Candidates& from, SelectMemory& shared) {
+__device__ KeptIds cut(const SampleJob& job, double total, Candidates& from, SelectMemory& shared) {
   const bool counted = job.top_k > 0 && job.top_k < from.vocab;
   const double wanted = job.top_p < 1.0f ? job.top_p * total * kMassUnits : kNoMassLimit;
   const Tally limit{counted ? static_cast<uint32_t>(job.top_k) : kNoCountLimit,
                     max(static_cast<unsigned long long>(wanted), 1ull)};
-  Place place;
+  KeyRange place;
   if (!list_candidates(from, shared, from.listed)) {
     if (!select(from, limit, kKeyBits - kDigitBits, {}, shared, place)) return {false, place, 0};
     if (place.before.count + place.count <= kMostListed) {
@@ -143,7 +143,7 @@ __device__ Cut cut(const SampleJob& job, double total, Candidates& from, SelectM
 }
 
 // Step 4: draws from what the limits have kept, in order of likelihood.
-__device__ int draw_cut(const SampleJob& job, Candidates from, const Cut& cut, SelectMemory& shared) {
+__device__ int draw_cut(const SampleJob& job, Candidates from, const KeptIds& cut, SelectMemory& shared) {
   const Measure measure{job.power};
   Candidates above = from;
   double tied = 0;  // the mass of the ids at the limit
@@ -157,7 +157,7 @@ __device__ int draw_cut(const SampleJob& job, Candidates from, const Cut& cut, S
   const bool known = cut.binds && job.power == 0;
   const uint64_t mass = known ? cut.place.before.mass : total_of(above, measure, shared).mass;
   const double remaining = draw_unit(job) * (static_cast<double>(mass) + tied);
-  Place place = cut.place;
+  KeyRange place = cut.place;
   Tally limit{kNoCountLimit, kNoMassLimit};
   if (cut.binds && remaining >= static_cast<double>(mass)) {
     const double share = (remaining - static_cast<double>(mass)) / tied * place.count;
@@ -178,7 +178,7 @@ __device__ __noinline__ int draw_limited(const SampleJob& job, Weights weights, 
   const double by_mass = job.top_p < 1.0f ? (1.0 - job.top_p) * total / vocab * 0.999 : 0.0;
   const float least = fmaxf(static_cast<float>(by_mass), least_by_count(job, weights, shared));
   Candidates from{weights, vocab, fmaxf(least, job.min_p), list};
-  const Cut kept = cut(job, total, from, shared.select);
+  const KeptIds kept = cut(job, total, from, shared.select);
   return draw_cut(job, from, kept, shared.select);
 }
 

@@ -49,7 +49,7 @@ struct Tally {
 };
 
 // The keys that agree from bit `shift` up.
-struct Place {
+struct KeyRange {
   uint64_t prefix = 0;
   int shift = kKeyBits;
   uint32_t count = 0;  // of these keys, once a digit is known
@@ -78,14 +78,14 @@ struct Bins {
 struct SelectMemory {
   Bins bins;
   Tally warp_sum[kWarp];
-  Place place;
+  KeyRange place;
   uint64_t key;
   uint32_t listed;
 };
 
 // What one thread adds to the bins: ids in a row with equal digits, as flat distributions have, are added at
 // once.
-struct Run {
+struct DigitRun {
   Bins& bins;
   int bin = 0;
   Tally tally;
@@ -194,14 +194,14 @@ __device__ __noinline__ Tally total_of(Candidates from, Measure measure, SelectM
 // Narrows `place` to the keys that agree from bit `last` up, or to a single one, at which the tally in order
 // of likelihood reaches one of the limits (above zero). Returns false where none is reached.
 __device__ __noinline__ bool select(Candidates from, Tally limit, int last, Measure measure,
-                                    SelectMemory& shared, Place& place) {
+                                    SelectMemory& shared, KeyRange& place) {
   const auto bin = static_cast<int>(threadIdx.x);
-  Place at = place;
+  KeyRange at = place;
   while (at.shift > last && at.count != 1) {
     const int shift = at.shift - kDigitBits;
     shared.bins.clear(bin);
     __syncthreads();
-    Run run{shared.bins, 0, {}};
+    DigitRun run{shared.bins, 0, {}};
     from.each([&](uint64_t key) {
       if (at.holds(key)) run.add(static_cast<int>(key >> shift & (kBins - 1)), measure.mass(weight_of(key)));
     });
@@ -222,7 +222,7 @@ __device__ __noinline__ bool select(Candidates from, Tally limit, int last, Meas
 }
 
 // Returns the key that `place` was narrowed to; where it holds several, their common bits.
-__device__ __noinline__ uint64_t key_in(Candidates from, Place place, SelectMemory& shared) {
+__device__ __noinline__ uint64_t key_in(Candidates from, KeyRange place, SelectMemory& shared) {
   if (place.count != 1 || place.shift == 0) return place.prefix << place.shift;
   __syncthreads();
   from.each([&](uint64_t key) {

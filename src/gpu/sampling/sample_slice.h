@@ -15,7 +15,7 @@ constexpr int kSliceWarps = 4, kRun = 4 * kWarp, kSmallDrawThreads = kSliceWarps
 // Shared memory of a draw from surveys and one slice.
 struct SurveyedShared {
   SampleSlice slice[kSampleSlices];
-  Piece values[kMostParts], logits[kMostParts], work;
+  LogitsPiece values[kMostParts], logits[kMostParts], work;
   double slice_sum[kSampleSlices];
   double warp_sum[kSliceWarps];
   int chosen;
@@ -82,7 +82,7 @@ struct SliceWeights {
   bool by_fours;        // aligned to four from the slice's first id on
 
   __device__ SliceWeights(const Weights& weights, int begin) : weights(weights), stored(weights.kept) {
-    const Piece* piece = weights.values.pieces;
+    const LogitsPiece* piece = weights.values.pieces;
     while (stored == nullptr && begin >= piece->end) piece++;
     if (stored == nullptr) stored = piece->z;
     by_fours = reinterpret_cast<uintptr_t>(stored + begin) % sizeof(float4) == 0;

@@ -15,7 +15,7 @@ constexpr float kDropped = -INFINITY;
 __device__ __forceinline__ float clamp_finite(float x) { return fminf(fmaxf(x, -FLT_MAX), FLT_MAX); }
 
 // Values of the ids [begin, end): z[id], not z[id - begin].
-struct Piece {
+struct LogitsPiece {
   const float* z;
   int begin, end;
 };
@@ -23,7 +23,7 @@ struct Piece {
 // The logits that a draw reads: an adjusted copy or, where there is nothing to adjust, the model's own. A
 // list in shared memory of pieces, in order of ids and without gaps.
 struct Values {
-  const Piece* pieces;
+  const LogitsPiece* pieces;
   int count;
   bool raw;
 
@@ -32,7 +32,7 @@ struct Values {
     return raw ? clean : x;
   }
   __device__ float stored(int i) const {
-    const Piece* piece = pieces;
+    const LogitsPiece* piece = pieces;
     while (i >= piece->end) piece++;
     return piece->z[i];
   }
@@ -122,13 +122,13 @@ __device__ __forceinline__ bool as_they_are(const SampleJob& job) {
 }
 
 // Return a job's logits, and its working memory, in a part.
-__device__ __forceinline__ Piece logits_piece(const VocabularyPart& part, const SampleJob& job) {
+__device__ __forceinline__ LogitsPiece logits_piece(const VocabularyPart& part, const SampleJob& job) {
   return {part.logits + job.logits_row * part.stride - part.begin, part.begin, part.end};
 }
 __device__ __forceinline__ float* work_of(const VocabularyPart& part, int64_t job) {
   return part.work + job * part.work_stride - part.begin;
 }
-__device__ __forceinline__ Piece work_piece(const VocabularyPart& part, int64_t job) {
+__device__ __forceinline__ LogitsPiece work_piece(const VocabularyPart& part, int64_t job) {
   return {work_of(part, job), part.begin, part.end};
 }
 

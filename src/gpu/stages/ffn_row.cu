@@ -50,13 +50,13 @@ struct BlockChannels {
   __device__ int gate(int i) const { return gate_first + (i - keys.count) * static_cast<int>(gridDim.x); }
 };
 
-enum class InputKind : uint8_t { stored, gated, made };  // gated: stored, plus a gate
+enum class FfnInput : uint8_t { stored, gated, made };  // gated: stored, plus a gate
 
 // Multiplies the block's tiles of the key matrix, then of the gate's.
-template <class T, InputKind kKind>
+template <class T, FfnInput kKind>
 __device__ void stream_keys(const FfnRowArguments<T>& a, const BlockChannels& share, uint4* shared,
                             Parts& part) {
-  const auto is_gate = [&](int i) { return kKind == InputKind::gated && i >= share.keys.count; };
+  const auto is_gate = [&](int i) { return kKind == FfnInput::gated && i >= share.keys.count; };
   const auto tile_of = [&](int i) -> StreamTile<T> {
     const int64_t row =
         (is_gate(i) ? share.gate(i) : share.keys.first + i) * kFfnTileOut + stream_row_of_lane();
@@ -64,10 +64,10 @@ __device__ void stream_keys(const FfnRowArguments<T>& a, const BlockChannels& sh
     return {low, low + static_cast<int64_t>(kTileHalf) * a.k};
   };
   const auto stream = [&](auto& inputs) {
-    const int tiles = share.keys.count + (kKind == InputKind::gated ? share.gates : 0);
+    const int tiles = share.keys.count + (kKind == FfnInput::gated ? share.gates : 0);
     stream_row<T>(tile_of, inputs, tiles, a.k, a.remainder_factor, part);
   };
-  if constexpr (kKind == InputKind::made) {
+  if constexpr (kKind == FfnInput::made) {
     const NormedRow row = a.norm.here();
     const float* const mix[1] = {a.mix};
     MadeInputs<T, 1> made(row, mix, shared);
@@ -88,14 +88,14 @@ struct Kept {
   float value[kMostFfnTiles * kFfnTileOut];
 };
 
-template <class T, InputKind kKind>
+template <class T, FfnInput kKind>
 __device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& share, const Parts& part,
                               Kept& kept) {
   static_assert(kFfnThreads == kMostFfnTiles * kFfnTileOut);
   __shared__ int warp_count[kStreamWarps];
   const int tile = threadIdx.x / kFfnTileOut, out = threadIdx.x % kFfnTileOut;
   const bool key = tile < share.keys.count,
-             gate = kKind == InputKind::gated && !key && tile < share.keys.count + share.gates;
+             gate = kKind == FfnInput::gated && !key && tile < share.keys.count + share.gates;
   float x = key || gate ? stream_sum(part, static_cast<int>(threadIdx.x), a.k) : 0.0f;
   if (gate) {
     a.gate[share.gate(tile) * kFfnTileOut + out] = from_float<T>(x);
@@ -156,7 +156,7 @@ __device__ void multiply_values(const FfnRowArguments<T>& a, const Kept& kept) {
   }
 }
 
-template <class T, int kVectors, InputKind kKind>
+template <class T, int kVectors, FfnInput kKind>
 __global__ void __launch_bounds__(kFfnThreads, 2)
     ffn_row_kernel(const __grid_constant__ FfnRowArguments<T> a) {
   __shared__ Parts part;
@@ -259,13 +259,13 @@ void ffn_row(const Queue& queue, const FfnRow& row, Tensor parts) {
              stream_shared_bytes(key.in), a);
     };
     const auto with = [&](auto each) {
-      gated ? start(ffn_row_kernel<T, each(), InputKind::gated>)
-            : start(ffn_row_kernel<T, each(), InputKind::stored>);
+      gated ? start(ffn_row_kernel<T, each(), FfnInput::gated>)
+            : start(ffn_row_kernel<T, each(), FfnInput::stored>);
     };
     using std::integral_constant;
     const int64_t vectors = (value.out + kFfnThreads * kFfnVector - 1) / (kFfnThreads * kFfnVector);
     if (made) {
-      start(ffn_row_kernel<T, 1, InputKind::made>);
+      start(ffn_row_kernel<T, 1, FfnInput::made>);
     } else if (vectors == 1) {
       with(integral_constant<int, 1>{});
     } else if (vectors == 2) {

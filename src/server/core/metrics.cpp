@@ -211,13 +211,14 @@ MetricFamily build_info() {
 constexpr const char* kThreadNames[] = {"io", "pool", "sessions"};
 constexpr size_t kThreadKinds = std::size(kThreadNames);
 
-struct Work {
+struct WorkTotals {
   std::atomic<uint64_t> total{0}, largest{0};
 };
 
 // One family with a value for each kind of thread.
 MetricFamily by_threads(const char* name, const char* help, MetricType type,
-                        const std::array<Work, kThreadKinds>& work, std::atomic<uint64_t> Work::*figure_of) {
+                        const std::array<WorkTotals, kThreadKinds>& work,
+                        std::atomic<uint64_t> WorkTotals::*figure_of) {
   MetricFamily family{name, help, type, {}};
   for (size_t i = 0; i < kThreadKinds; ++i) {
     ClientMetric metric = sample(type, static_cast<double>((work[i].*figure_of).load()));
@@ -230,7 +231,7 @@ MetricFamily by_threads(const char* name, const char* help, MetricType type,
 }  // namespace
 
 struct Metrics::Content {
-  std::array<Work, kThreadKinds> work;
+  std::array<WorkTotals, kThreadKinds> work;
   std::atomic<int64_t> held{0};
   prometheus::Registry registry;
   prometheus::Family<prometheus::Counter>& requests = prometheus::BuildCounter()
@@ -262,7 +263,7 @@ void Metrics::begin_holding() { content_->held.fetch_add(1); }
 void Metrics::end_holding() { content_->held.fetch_sub(1); }
 
 void Metrics::observe_work(ThreadKind kind, uint64_t steps) {
-  Work& work = content_->work[static_cast<size_t>(kind)];
+  WorkTotals& work = content_->work[static_cast<size_t>(kind)];
   work.total.fetch_add(steps);
   uint64_t largest = work.largest.load();
   while (steps > largest && !work.largest.compare_exchange_weak(largest, steps)) {
@@ -291,9 +292,9 @@ std::string Metrics::text(const EngineStats& engine, const StoreHealth& store,
   families.push_back(figure("fulmar_requests_held", "Requests that something works on, this one too.",
                             MetricType::Gauge, static_cast<double>(content_->held.load())));
   families.push_back(by_threads("fulmar_request_steps_total", "Steps of reading requests, by threads.",
-                                MetricType::Counter, content_->work, &Work::total));
+                                MetricType::Counter, content_->work, &WorkTotals::total));
   families.push_back(by_threads("fulmar_largest_request_steps", "Most steps of one request, by threads.",
-                                MetricType::Gauge, content_->work, &Work::largest));
+                                MetricType::Gauge, content_->work, &WorkTotals::largest));
   families.push_back(build_info());
   return prometheus::TextSerializer().Serialize(families);
 }

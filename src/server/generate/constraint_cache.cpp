@@ -18,7 +18,7 @@ bool beyond(ConstraintCache::Bound held, ConstraintCache::Bound most) {
 // Of every owner where none is named.
 ConstraintCache::Bound ConstraintCache::held_by(const std::string* owner) const {
   Bound held{0, 0};
-  for (const Entry& entry : entries_) {
+  for (const CachedRules& entry : entries_) {
     if (owner && entry.owner != *owner) continue;
     ++held.entries;
     held.bytes += entry.bytes();
@@ -28,14 +28,14 @@ ConstraintCache::Bound ConstraintCache::held_by(const std::string* owner) const 
 
 void ConstraintCache::drop_oldest_of(const std::string& owner) {
   const auto oldest = std::find_if(entries_.rbegin(), entries_.rend(),
-                                   [&](const Entry& entry) { return entry.owner == owner; });
+                                   [&](const CachedRules& entry) { return entry.owner == owner; });
   if (oldest != entries_.rend()) entries_.erase(std::next(oldest).base());
 }
 
 // The owner of the most bytes, or of the most entries; there is an entry.
 std::string ConstraintCache::largest_owner(bool by_bytes) const {
   std::map<std::string, size_t> held;
-  for (const Entry& entry : entries_) held[entry.owner] += by_bytes ? entry.bytes() : 1;
+  for (const CachedRules& entry : entries_) held[entry.owner] += by_bytes ? entry.bytes() : 1;
   const auto largest = std::max_element(
       held.begin(), held.end(), [](const auto& one, const auto& other) { return one.second < other.second; });
   return largest->first;
@@ -43,7 +43,7 @@ std::string ConstraintCache::largest_owner(bool by_bytes) const {
 
 // Of one owner its latest entry stays, however large it is.
 void ConstraintCache::shrink(const std::string& owner) {
-  std::erase_if(entries_, [](const Entry& entry) {
+  std::erase_if(entries_, [](const CachedRules& entry) {
     return entry.model.expired() || entry.compiled.constraint->full();
   });
   for (Bound held = held_by(&owner); held.entries > 1 && beyond(held, of_one_); held = held_by(&owner)) {
@@ -58,7 +58,7 @@ std::optional<CompiledRules> ConstraintCache::find(const std::string& owner, con
                                                    const std::string& key) {
   std::lock_guard lock(mutex_);
   shrink(owner);
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const CachedRules& entry) {
     return entry.owner == owner && entry.key == key && entry.model.lock() == model;
   });
   if (found == entries_.end()) return std::nullopt;

@@ -43,7 +43,7 @@ class ConstraintCache {
   Bound held();
 
  private:
-  struct Entry {
+  struct CachedRules {
     std::string owner;
     std::weak_ptr<const ServedModel> model;
     std::string key;
@@ -59,7 +59,7 @@ class ConstraintCache {
   const Bound of_one_;
   const Bound of_all_;
   std::mutex mutex_;
-  std::list<Entry> entries_;  // the latest first
+  std::list<CachedRules> entries_;  // the latest first
 };
 
 }  // namespace fulmar

@@ -98,7 +98,7 @@ void ModelRegistry::add(ServedModelPtr model, std::vector<TunedState> states) {
 
 void ModelRegistry::add_behind(ServedModelPtr model, std::vector<TunedState> states) {
   std::lock_guard lock(mutex_);
-  std::erase_if(models_, [&](const Entry& old) { return old.model->id == model->id; });
+  std::erase_if(models_, [&](const ModelAndStates& old) { return old.model->id == model->id; });
   models_.insert(models_.begin(), {std::move(model), std::move(states)});
 }
 
@@ -114,7 +114,7 @@ void ModelRegistry::retire(const ServedModel& model) {
   if (erased > 0 && !is_loaded(model.engine)) retired_ = add_up(retired_, counters_of(model.engine->stats()));
 }
 
-const TunedState* ModelRegistry::pick_state(const Owner& owner, const Entry& entry,
+const TunedState* ModelRegistry::pick_state(const Owner& owner, const ModelAndStates& entry,
                                             FunctionRef<bool(const TunedState&)> fits) {
   const TunedState* found = nullptr;
   for (const TunedState& state : entry.states) {
@@ -147,8 +147,8 @@ ServedModelPtr ModelRegistry::find(const Owner& owner, std::string_view name, bo
 
 bool ModelRegistry::add_state(std::string_view id, TunedState state) {
   std::lock_guard lock(mutex_);
-  const auto entry =
-      std::find_if(models_.begin(), models_.end(), [&](const Entry& one) { return one.model->id == id; });
+  const auto entry = std::find_if(models_.begin(), models_.end(),
+                                  [&](const ModelAndStates& one) { return one.model->id == id; });
   if (entry == models_.end()) return false;
   std::erase_if(entry->states,
                 [&](const TunedState& old) { return old.engine_name() == state.engine_name(); });
@@ -172,7 +172,7 @@ bool ModelRegistry::change_state(const Owner& owner, std::string_view name,
 
 void ModelRegistry::remove_state(std::string_view owner, std::string_view name) {
   std::lock_guard lock(mutex_);
-  for (Entry& entry : models_) {
+  for (ModelAndStates& entry : models_) {
     std::erase_if(entry.states,
                   [&](const TunedState& state) { return state.owner == owner && state.name == name; });
   }
@@ -180,12 +180,12 @@ void ModelRegistry::remove_state(std::string_view owner, std::string_view name) 
 
 void ModelRegistry::clear_states() {
   std::lock_guard lock(mutex_);
-  for (Entry& entry : models_) entry.states.clear();
+  for (ModelAndStates& entry : models_) entry.states.clear();
 }
 
 std::vector<TunedState> ModelRegistry::states(const Owner& owner, std::string_view id) const {
   std::lock_guard lock(mutex_);
-  const Entry* entry = entry_of(id);
+  const ModelAndStates* entry = entry_of(id);
   std::vector<TunedState> states = entry ? entry->states : std::vector<TunedState>();
   std::erase_if(states, [&](const TunedState& state) { return !owner.may_use(state.owner); });
   return states;
@@ -194,7 +194,7 @@ std::vector<TunedState> ModelRegistry::states(const Owner& owner, std::string_vi
 ServedModelPtr ModelRegistry::with_state(const Owner& owner, const ServedModelPtr& model,
                                          std::string_view name) const {
   std::lock_guard lock(mutex_);
-  const Entry* entry = entry_of(model->id);
+  const ModelAndStates* entry = entry_of(model->id);
   if (!entry) return nullptr;
   for (const std::string& called : {std::string(name), served_id(name)}) {
     const TunedState* state =
@@ -269,8 +269,8 @@ bool ModelRegistry::empty() const {
 }
 
 bool ModelRegistry::take_out(std::string_view id) {
-  const auto entry =
-      std::find_if(models_.begin(), models_.end(), [&](const Entry& one) { return one.model->id == id; });
+  const auto entry = std::find_if(models_.begin(), models_.end(),
+                                  [&](const ModelAndStates& one) { return one.model->id == id; });
   if (entry == models_.end()) return false;
   leaving_.push_back(entry->model);
   models_.erase(entry);
@@ -279,7 +279,7 @@ bool ModelRegistry::take_out(std::string_view id) {
 
 bool ModelRegistry::is_loaded(const Engine* engine) const {
   return std::any_of(models_.begin(), models_.end(),
-                     [&](const Entry& entry) { return entry.model->engine == engine; });
+                     [&](const ModelAndStates& entry) { return entry.model->engine == engine; });
 }
 
 // Those whose engines no loaded model has.
@@ -292,8 +292,8 @@ std::vector<ServedModelPtr> ModelRegistry::leaving() const {
   return models;
 }
 
-const ModelRegistry::Entry* ModelRegistry::entry_of(std::string_view id) const {
-  for (const Entry& entry : models_) {
+const ModelRegistry::ModelAndStates* ModelRegistry::entry_of(std::string_view id) const {
+  for (const ModelAndStates& entry : models_) {
     if (entry.model->id == id) return &entry;
   }
   return nullptr;

@@ -133,20 +133,20 @@ class ModelRegistry {
   StoreHealth store_health() const;
 
  private:
-  struct Entry {
+  struct ModelAndStates {
     ServedModelPtr model;
     std::vector<TunedState> states;
   };
-  const Entry* entry_of(std::string_view id) const;
+  const ModelAndStates* entry_of(std::string_view id) const;
   // Visits the states that the owner may use, one's own first, until `fits` takes one.
-  static const TunedState* pick_state(const Owner& owner, const Entry& entry,
+  static const TunedState* pick_state(const Owner& owner, const ModelAndStates& entry,
                                       FunctionRef<bool(const TunedState&)> fits);
   bool take_out(std::string_view id);
   bool is_loaded(const Engine* engine) const;
   std::vector<ServedModelPtr> leaving() const;
 
   mutable std::mutex mutex_;
-  std::vector<Entry> models_;  // in order of loading
+  std::vector<ModelAndStates> models_;  // in order of loading
   // Weak: whoever owns a leaving model sees by its use count when the last request has gone.
   std::vector<std::weak_ptr<const ServedModel>> leaving_;
   EngineStats retired_;  // counters

@@ -10,15 +10,15 @@ OllamaWriter::OllamaWriter(OllamaFacts facts) : facts_(std::move(facts)) {
 
 // A call that was cut is left out, as Ollama does: its clients call what they are given without looking at
 // the reason.
-OllamaWriter::Part OllamaWriter::part_of(const std::string& reasoning, const std::string& content,
-                                         const std::optional<Ending>& ending) {
+OllamaWriter::LineContent OllamaWriter::part_of(const std::string& reasoning, const std::string& content,
+                                                const std::optional<Ending>& ending) {
   if (!splitter_) return {reasoning, content, {}};
   TextAndCalls found = splitter_->feed(content, ending);
   if (found.last_is_cut) found.calls.pop_back();
   return {reasoning, std::move(found.content), std::move(found.calls)};
 }
 
-JsonWriter OllamaWriter::begin_line(const Part& part) const {
+JsonWriter OllamaWriter::begin_line(const LineContent& part) const {
   JsonWriter json;
   json.begin_object()
       .member("model", facts_.model)
@@ -44,7 +44,7 @@ JsonWriter OllamaWriter::begin_line(const Part& part) const {
 }
 
 // With the times that it took, in nanoseconds; what a whole answer took before its first token is not known.
-std::string OllamaWriter::last_line(const Part& part, const Totals& totals) const {
+std::string OllamaWriter::last_line(const LineContent& part, const Totals& totals) const {
   const auto now = std::chrono::steady_clock::now();
   const auto nanoseconds = [](auto duration) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
@@ -62,7 +62,7 @@ std::string OllamaWriter::last_line(const Part& part, const Totals& totals) cons
 void OllamaWriter::write_piece(const Piece& piece, std::vector<std::string>& events) {
   if (!first_) first_ = std::chrono::steady_clock::now();
   if (piece.ending) reason_ = piece.ending->reason;
-  const Part part = part_of(piece.reasoning, piece.content, piece.ending);
+  const LineContent part = part_of(piece.reasoning, piece.content, piece.ending);
   if (part.empty()) return;
   events.push_back(begin_line(part).member("done", false).end_object().take());
 }

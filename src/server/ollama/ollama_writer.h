@@ -31,15 +31,16 @@ class OllamaWriter : public Writer {
 
  private:
   // One line's share of an answer.
-  struct Part {
+  struct LineContent {
     std::string thinking, content;
     std::vector<ToolCall> calls;
     bool empty() const { return thinking.empty() && content.empty() && calls.empty(); }
   };
 
-  Part part_of(const std::string& reasoning, const std::string& content, const std::optional<Ending>& ending);
-  JsonWriter begin_line(const Part& part) const;
-  std::string last_line(const Part& part, const Totals& totals) const;
+  LineContent part_of(const std::string& reasoning, const std::string& content,
+                      const std::optional<Ending>& ending);
+  JsonWriter begin_line(const LineContent& part) const;
+  std::string last_line(const LineContent& part, const Totals& totals) const;
 
   const OllamaFacts facts_;
   std::optional<ToolCallSplitter> splitter_;  // only with tools

@@ -22,10 +22,10 @@ namespace {
 
 constexpr int64_t kMaxDimensions = 1 << 20;
 
-enum class Shape : uint8_t { openai, ollama, ollama_one };
+enum class AnswerShape : uint8_t { openai, ollama, ollama_one };
 
 struct VectorForm {
-  Shape shape = Shape::openai;
+  AnswerShape shape = AnswerShape::openai;
   bool base64 = false;
   int64_t dimensions = 0;  // the first so many; 0: all
   std::vector<std::string> warnings;
@@ -91,7 +91,7 @@ class EmbeddingReply : public Listener {
     }
     for (std::vector<float>& vector : vectors_) shorten_and_scale(vector, form_.dimensions);
     HttpResponse response;
-    response.body = form_.shape == Shape::openai ? openai_list() : ollama_list();
+    response.body = form_.shape == AnswerShape::openai ? openai_list() : ollama_list();
     add_warning_headers(response.headers, form_.warnings);
     call_->respond(std::move(response));
   }
@@ -105,7 +105,7 @@ class EmbeddingReply : public Listener {
   std::string ollama_list() const {
     JsonWriter json;
     json.begin_object();
-    if (form_.shape == Shape::ollama_one) {
+    if (form_.shape == AnswerShape::ollama_one) {
       json.key("embedding");
       write_numbers(json, vectors_.front());
       return json.end_object().take();
@@ -206,14 +206,14 @@ std::vector<std::vector<int32_t>> read_inputs(Fields& fields, const ServedModel&
   return inputs;
 }
 
-void embed(std::shared_ptr<Call> call, Shape shape) {
+void embed(std::shared_ptr<Call> call, AnswerShape shape) {
   Fields fields(call->body());
   const ServedModelPtr model = pick_model(*call, fields);
   if (!model) return call->fail(fields.fault());
   if (!model->mixture.empty()) fields.fail(bad_value("a mixture of states cannot embed", "model"));
   VectorForm form = read_form(fields);
   form.shape = shape;
-  const std::string_view input = shape == Shape::ollama_one ? "prompt" : "input";
+  const std::string_view input = shape == AnswerShape::ollama_one ? "prompt" : "input";
   auto inputs = read_inputs(fields, *model, call->service().options.limits, input);
   const std::string name = model_name(fields, model->id);
   UnkeptFields unkept = check_fields(call->route().path, call->body());
@@ -248,14 +248,15 @@ void embed(std::shared_ptr<Call> call, Shape shape) {
 
 }  // namespace
 
-void embed_texts(std::shared_ptr<Call> call) { embed(std::move(call), Shape::openai); }
+void embed_texts(std::shared_ptr<Call> call) { embed(std::move(call), AnswerShape::openai); }
 void embed_for_ollama(std::shared_ptr<Call> call) {
-  with_named_model(std::move(call), [](std::shared_ptr<Call> it) { embed(std::move(it), Shape::ollama); });
+  with_named_model(std::move(call),
+                   [](std::shared_ptr<Call> it) { embed(std::move(it), AnswerShape::ollama); });
 }
 
 void embed_one_for_ollama(std::shared_ptr<Call> call) {
   with_named_model(std::move(call),
-                   [](std::shared_ptr<Call> it) { embed(std::move(it), Shape::ollama_one); });
+                   [](std::shared_ptr<Call> it) { embed(std::move(it), AnswerShape::ollama_one); });
 }
 
 }  // namespace fulmar

@@ -12,17 +12,19 @@ namespace fulmar {
 namespace {
 
 bool is_begun(const JobState& state) {
-  return state.stage == JobState::Stage::taken_up || state.stage == JobState::Stage::runs;
+  return state.phase == JobState::Phase::taken_up || state.phase == JobState::Phase::runs;
 }
 
 }  // namespace
 
 BackgroundResponses::Entries::iterator BackgroundResponses::entry_of(const std::string& id) {
-  return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.id == id; });
+  return std::find_if(entries_.begin(), entries_.end(),
+                      [&](const RunningResponse& entry) { return entry.id == id; });
 }
 
 BackgroundResponses::Entries::const_iterator BackgroundResponses::entry_of(const std::string& id) const {
-  return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.id == id; });
+  return std::find_if(entries_.begin(), entries_.end(),
+                      [&](const RunningResponse& entry) { return entry.id == id; });
 }
 
 void BackgroundResponses::wait(const std::string& id, const std::string& owner, int64_t attempts) {
@@ -34,7 +36,7 @@ BackgroundResponses::Start BackgroundResponses::start(const std::string& id, con
                                                       ServedModelPtr model, Pending pending) {
   std::lock_guard lock(mutex_);
   const auto own = std::count_if(entries_.begin(), entries_.end(),
-                                 [&](const Entry& entry) { return entry.owner == owner; });
+                                 [&](const RunningResponse& entry) { return entry.owner == owner; });
   if (static_cast<size_t>(own) >= kMostOfOwner) return Start::owner_has_many;
   if (entries_.size() >= kMost) return Start::all_have_many;
   entries_.push_back({.id = id,
@@ -48,12 +50,13 @@ BackgroundResponses::Start BackgroundResponses::start(const std::string& id, con
 
 std::optional<int64_t> BackgroundResponses::take_up(const std::string& id) {
   std::lock_guard lock(mutex_);
-  const auto is_suspect = [](const Entry& entry, int64_t more) {
+  const auto is_suspect = [](const RunningResponse& entry, int64_t more) {
     return entry.attempts + more >= kMostAttempts;
   };
   const auto entry = entry_of(id);
-  if (entry == entries_.end() || entry->state.stage != JobState::Stage::waits) return std::nullopt;
-  if (is_suspect(*entry, 1) && std::any_of(entries_.begin(), entries_.end(), [&](const Entry& other) {
+  if (entry == entries_.end() || entry->state.phase != JobState::Phase::waits) return std::nullopt;
+  if (is_suspect(*entry, 1) &&
+      std::any_of(entries_.begin(), entries_.end(), [&](const RunningResponse& other) {
         return is_begun(other.state) && is_suspect(other, 0);
       })) {
     return std::nullopt;
@@ -80,7 +83,7 @@ void BackgroundResponses::end(const std::string& id, std::optional<StoredRespons
 
 void BackgroundResponses::happen(const std::string& id, JobEvent event,
                                  std::optional<StoredResponse> answer) {
-  Entry gone;  // is let go of outside the lock
+  RunningResponse gone;  // is let go of outside the lock
   ServedModelPtr cancelled;
   std::string json;
   {
@@ -99,7 +102,7 @@ void BackgroundResponses::happen(const std::string& id, JobEvent event,
       gone.model.swap(entry->model);
       gone.pending.swap(entry->pending);
     }
-    if (step.next.stage == JobState::Stage::over) {
+    if (step.next.phase == JobState::Phase::over) {
       gone.then.swap(entry->then);
       entries_.erase(entry);
     }
@@ -118,7 +121,7 @@ void BackgroundResponses::interrupt_all() {
   std::vector<std::string> ids;
   {
     std::lock_guard lock(mutex_);
-    for (const Entry& entry : entries_) ids.push_back(entry.id);
+    for (const RunningResponse& entry : entries_) ids.push_back(entry.id);
   }
   for (const std::string& id : ids) happen(id, JobEvent::interrupt);
 }
@@ -126,16 +129,17 @@ void BackgroundResponses::interrupt_all() {
 std::vector<std::string> BackgroundResponses::waiting() const {
   std::lock_guard lock(mutex_);
   std::vector<std::string> ids;
-  for (const Entry& entry : entries_) {
-    if (entry.state.stage == JobState::Stage::waits) ids.push_back(entry.id);
+  for (const RunningResponse& entry : entries_) {
+    if (entry.state.phase == JobState::Phase::waits) ids.push_back(entry.id);
   }
   return ids;
 }
 
 bool BackgroundResponses::any_waits() const {
   std::lock_guard lock(mutex_);
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [](const Entry& entry) { return entry.state.stage == JobState::Stage::waits; });
+  return std::any_of(entries_.begin(), entries_.end(), [](const RunningResponse& entry) {
+    return entry.state.phase == JobState::Phase::waits;
+  });
 }
 
 std::optional<BackgroundResponses::Look> BackgroundResponses::look(const std::string& id) const {

@@ -73,7 +73,7 @@ class BackgroundResponses {
   bool when_over(const std::string& id, Then then);
 
  private:
-  struct Entry {
+  struct RunningResponse {
     std::string id{}, owner{};
     JobState state{};
     int64_t attempts = 0;
@@ -81,7 +81,7 @@ class BackgroundResponses {
     Pending pending{};
     std::vector<Then> then{};
   };
-  using Entries = std::list<Entry>;
+  using Entries = std::list<RunningResponse>;
   Entries::iterator entry_of(const std::string& id);
   Entries::const_iterator entry_of(const std::string& id) const;
   void happen(const std::string& id, JobEvent event, std::optional<StoredResponse> answer = {});

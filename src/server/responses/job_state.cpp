@@ -5,35 +5,35 @@
 namespace fulmar {
 
 JobStep next_step(const JobState& state, JobEvent event) {
-  using Stage = JobState::Stage;
+  using Phase = JobState::Phase;
   using Wish = JobState::Wish;
   JobStep step{.next = state};
   JobState& next = step.next;
-  const bool begun = state.stage == Stage::taken_up || state.stage == Stage::runs;
+  const bool begun = state.phase == Phase::taken_up || state.phase == Phase::runs;
   const bool wanted = state.wish == Wish::answer;
   const auto wait_again = [&](bool uncounts) {
     next = JobState();
     step.uncounts = uncounts;
   };
   const auto end = [&] {
-    next.stage = Stage::over;
+    next.phase = Phase::over;
     step.stores_answer = state.wish != Wish::deleted;
   };
   const auto wish = [&](Wish wished) {
-    if (state.stage == Stage::waits) next.stage = Stage::over;
+    if (state.phase == Phase::waits) next.phase = Phase::over;
     if (begun) next.wish = std::max(state.wish, wished);
-    step.cancels_row = state.stage == Stage::runs && wanted;
+    step.cancels_row = state.phase == Phase::runs && wanted;
   };
   switch (event) {
     case JobEvent::take_up:
-      if (state.stage == Stage::waits) next.stage = Stage::taken_up;
+      if (state.phase == Phase::waits) next.phase = Phase::taken_up;
       break;
     case JobEvent::put_back:
-      if (state.stage == Stage::taken_up) wanted ? wait_again(true) : end();
+      if (state.phase == Phase::taken_up) wanted ? wait_again(true) : end();
       break;
     case JobEvent::hand_over:
-      if (state.stage != Stage::taken_up) break;
-      next.stage = Stage::runs;
+      if (state.phase != Phase::taken_up) break;
+      next.phase = Phase::runs;
       step.cancels_row = !wanted || state.interrupted;
       break;
     case JobEvent::answer:
@@ -53,7 +53,7 @@ JobStep next_step(const JobState& state, JobEvent event) {
       break;
     case JobEvent::interrupt:
       next.interrupted = state.interrupted || begun;
-      step.cancels_row = state.stage == Stage::runs;
+      step.cancels_row = state.phase == Phase::runs;
       break;
   }
   return step;

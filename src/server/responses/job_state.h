@@ -7,7 +7,7 @@
 namespace fulmar {
 
 struct JobState {
-  enum class Stage : uint8_t {
+  enum class Phase : uint8_t {
     waits,     // for its turn, in this server or the next
     taken_up,  // it is prepared for the engine
     runs,      // the engine has it
@@ -15,7 +15,7 @@ struct JobState {
   };
   enum class Wish : uint8_t { answer, cancelled, deleted };  // of its client
 
-  Stage stage = Stage::waits;
+  Phase phase = Phase::waits;
   Wish wish = Wish::answer;
   bool interrupted = false;  // it is to end since the server does
 

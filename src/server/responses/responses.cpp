@@ -111,7 +111,7 @@ void cancel_response(std::shared_ptr<Call> call) {
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   BackgroundResponses& background = call->service().families.responses->background;
   const auto look = background.look(id);
-  if (look && look->state.stage == JobState::Stage::waits) {
+  if (look && look->state.phase == JobState::Phase::waits) {
     if (const auto fault = cancel_waiting(call->service(), id)) return call->fail(*fault);
   }
   // What it is in the end is said once it has come to that, and is written.

@@ -131,16 +131,16 @@ void respond_session(Call& call, const std::string& id, const ServedModel& model
   call.respond_json(json.take());
 }
 
-struct Page {
+struct ListPage {
   std::string after;  // the id to go on behind
   int64_t limit = 0;
 };
 
 constexpr int64_t kMostListed = 1000;
 
-Result<Page> read_page(const Call& call) {
+Result<ListPage> read_page(const Call& call) {
   const auto& query = call.request().query;
-  Page page{.limit = kMostListed};
+  ListPage page{.limit = kMostListed};
   if (const std::string* after = query.find("after")) page.after = *after;
   const std::string* limit = query.find("limit");
   if (limit == nullptr) return page;

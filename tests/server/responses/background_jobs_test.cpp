@@ -109,7 +109,7 @@ struct Process {
     for (const std::string id : {"resp_0", "resp_1", "resp_2"}) {
       const auto made = [&] {
         const auto look = service->families.responses->background.look(id);
-        return look && look->state.stage != JobState::Stage::waits;
+        return look && look->state.phase != JobState::Phase::waits;
       };
       while (made()) std::this_thread::yield();
     }

@@ -9,7 +9,7 @@
 namespace fulmar {
 namespace {
 
-using Stage = JobState::Stage;
+using Phase = JobState::Phase;
 using Wish = JobState::Wish;
 
 constexpr JobEvent kEvents[] = {JobEvent::take_up, JobEvent::put_back, JobEvent::hand_over,
@@ -18,7 +18,7 @@ constexpr JobEvent kEvents[] = {JobEvent::take_up, JobEvent::put_back, JobEvent:
 constexpr const char* kNames[] = {"take_up", "put_back", "hand_over", "answer",   "cut",
                                   "lose",    "cancel",   "remove",    "interrupt"};
 
-bool is_begun(const JobState& state) { return state.stage == Stage::taken_up || state.stage == Stage::runs; }
+bool is_begun(const JobState& state) { return state.phase == Phase::taken_up || state.phase == Phase::runs; }
 
 // One job, what was told of it, and what must hold after each further event.
 struct Story {
@@ -40,14 +40,14 @@ struct Story {
   }
 
   void note(JobEvent event, const JobState& before, const JobStep& step) {
-    if (before.stage == Stage::waits && state.stage == Stage::taken_up) {
+    if (before.phase == Phase::waits && state.phase == Phase::taken_up) {
       ++counted;
       told_to_end = unwanted = ending = false;
     }
     counted -= step.uncounts ? 1 : 0;
     stored += step.stores_answer ? 1 : 0;
     told_to_end = told_to_end || step.cancels_row;
-    if (before.stage == Stage::over) return;
+    if (before.phase == Phase::over) return;
     unwanted = unwanted || event == JobEvent::cancel || event == JobEvent::remove;
     deleted = deleted || event == JobEvent::remove;
     ending = ending || (event == JobEvent::interrupt && is_begun(before));
@@ -55,7 +55,7 @@ struct Story {
 
   void check(JobEvent event, const JobState& before, const JobStep& step) const {
     SCOPED_TRACE(events);
-    if (before.stage == Stage::over) {
+    if (before.phase == Phase::over) {
       EXPECT_EQ(state, before) << "what is over stays so";
       EXPECT_FALSE(step.stores_answer || step.uncounts || step.cancels_row);
     }
@@ -65,35 +65,35 @@ struct Story {
     }
     EXPECT_GE(counted, 0);
     if (step.uncounts) {
-      EXPECT_TRUE(is_begun(before) && state.stage == Stage::waits);
+      EXPECT_TRUE(is_begun(before) && state.phase == Phase::waits);
     }
-    if (state.stage == Stage::waits) {
+    if (state.phase == Phase::waits) {
       EXPECT_EQ(state, JobState()) << "and may be taken up";
     }
     if (unwanted && is_begun(before)) {
-      EXPECT_NE(state.stage, Stage::waits) << "what nobody wants is not made";
+      EXPECT_NE(state.phase, Phase::waits) << "what nobody wants is not made";
     }
-    if (state.stage == Stage::runs && (unwanted || ending)) {
+    if (state.phase == Phase::runs && (unwanted || ending)) {
       EXPECT_TRUE(told_to_end);
     }
     if (step.cancels_row) {
-      EXPECT_EQ(state.stage, Stage::runs) << "the engine has it";
+      EXPECT_EQ(state.phase, Phase::runs) << "the engine has it";
     }
     const bool ends = event == JobEvent::answer || event == JobEvent::cut || event == JobEvent::lose;
     if (ends) {
       EXPECT_FALSE(is_begun(state)) << "none hangs";
     }
     if (event == JobEvent::put_back) {
-      EXPECT_NE(state.stage, Stage::taken_up);
+      EXPECT_NE(state.phase, Phase::taken_up);
     }
     if (is_begun(before) && event == JobEvent::answer) {
       EXPECT_EQ(step.stores_answer, !deleted);
     }
     if (is_begun(before) && event == JobEvent::cut && ending && !unwanted) {
-      EXPECT_TRUE(state.stage == Stage::waits && step.uncounts) << "the next server makes it";
+      EXPECT_TRUE(state.phase == Phase::waits && step.uncounts) << "the next server makes it";
     }
     if (event == JobEvent::lose && is_begun(before) && !unwanted) {
-      EXPECT_TRUE(state.stage == Stage::waits && !step.uncounts) << "it is tried again so often";
+      EXPECT_TRUE(state.phase == Phase::waits && !step.uncounts) << "it is tried again so often";
     }
   }
 };

@@ -31,7 +31,7 @@ struct Algorithm {
   uint8_t data[16];
   size_t most_workspace;
 };
-struct Choice {
+struct AlgorithmChoice {
   Algorithm algorithm;
   size_t workspace;
   int state;
@@ -40,7 +40,7 @@ struct Choice {
 };
 
 using Handle = void*;
-using Descriptor = struct MatmulDescriptor*;
+using GemmDescriptor = struct MatmulDescriptor*;
 using MatrixLayout = struct LibraryLayout*;
 using Preference = struct MatmulPreference*;
 
@@ -48,17 +48,17 @@ struct HipblasltFunctions {
   int (*create)(Handle*) = nullptr;
   int (*destroy)(Handle) = nullptr;
   int (*version)(Handle, int*) = nullptr;
-  int (*create_descriptor)(Descriptor*, Compute, Type scale) = nullptr;
-  int (*destroy_descriptor)(Descriptor) = nullptr;
-  int (*set_descriptor)(Descriptor, DescriptorAttribute, const void*, size_t) = nullptr;
+  int (*create_descriptor)(GemmDescriptor*, Compute, Type scale) = nullptr;
+  int (*destroy_descriptor)(GemmDescriptor) = nullptr;
+  int (*set_descriptor)(GemmDescriptor, DescriptorAttribute, const void*, size_t) = nullptr;
   int (*create_layout)(MatrixLayout*, Type, uint64_t rows, uint64_t cols, int64_t stride) = nullptr;
   int (*destroy_layout)(MatrixLayout) = nullptr;
   int (*create_preference)(Preference*) = nullptr;
   int (*destroy_preference)(Preference) = nullptr;
   int (*set_preference)(Preference, PreferenceAttribute, const void*, size_t) = nullptr;
-  int (*choose)(Handle, Descriptor, MatrixLayout a, MatrixLayout b, MatrixLayout c, MatrixLayout d,
-                Preference, int wanted, Choice*, int* found) = nullptr;
-  int (*multiply)(Handle, Descriptor, const void* alpha, const void* a, MatrixLayout, const void* b,
+  int (*choose)(Handle, GemmDescriptor, MatrixLayout a, MatrixLayout b, MatrixLayout c, MatrixLayout d,
+                Preference, int wanted, AlgorithmChoice*, int* found) = nullptr;
+  int (*multiply)(Handle, GemmDescriptor, const void* alpha, const void* a, MatrixLayout, const void* b,
                   MatrixLayout, const void* beta, const void* c, MatrixLayout, void* d, MatrixLayout,
                   const Algorithm*, void* workspace, size_t workspace_bytes, void* stream) = nullptr;
 
@@ -98,9 +98,9 @@ struct DescribedProblem {
   }
 
   const HipblasltFunctions& functions;
-  Descriptor descriptor = nullptr;
+  GemmDescriptor descriptor = nullptr;
   MatrixLayout weight = nullptr, in = nullptr, out = nullptr;
-  std::optional<Choice> choice;
+  std::optional<AlgorithmChoice> choice;
 };
 
 // All that a choice may depend on: sizes, strides, types, alignments and working memory.
@@ -202,7 +202,7 @@ class Hipblaslt final : public GemmLibrary {
       return failed("hipblasLtMatmulPreferenceCreate", status);
     const uint64_t bytes = most_workspace;
     int status = functions_.set_preference(preference, kMostWorkspace, &bytes, sizeof(bytes));
-    Choice choice{};
+    AlgorithmChoice choice{};
     int found = 0;
     const bool asked = status == kLibrarySuccess;
     if (asked) {
