@@ -47,21 +47,36 @@ end
 return rows)";
 
 // KEYS: the list. ARGV: the beginning of the sessions' keys, the bytes that may stay, how many may go at
-// once. Erases from the oldest on what is beyond, but for the newest session, and returns rows as the list
-// does.
+// once. While there is more, erases the oldest session of the owner that has most (fair_eviction.h), but for
+// the last one of all, and returns rows as the list does. 31 is kOwnerEnd.
 constexpr std::string_view kSweepScript = R"(
-local bytes, beyond = 0, {}
-for place, id in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do
-  bytes = bytes + redis.call('HSTRLEN', ARGV[1] .. id, 'state')
-  if bytes > tonumber(ARGV[2]) and place > 1 then beyond[#beyond + 1] = id end
+local bytes, left, owners = 0, 0, {}
+for place, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  local size = redis.call('HSTRLEN', ARGV[1] .. id, 'state')
+  if size > 0 then
+    local name = string.sub(id, 1, (string.find(id, '\31', 1, true) or 1) - 1)
+    local owner = owners[name] or {next = 1, sessions = {}}
+    owners[name] = owner
+    table.insert(owner.sessions, {id = id, size = size, place = place})
+    bytes, left = bytes + size, left + 1
+  end
 end
 local rows = {}
-for i = #beyond, math.max(1, #beyond - tonumber(ARGV[3]) + 1), -1 do
-  local key = ARGV[1] .. beyond[i]
+for i = 1, tonumber(ARGV[3]) do
+  if bytes <= tonumber(ARGV[2]) or left <= 1 then break end
+  local most, held, oldest
+  for _, owner in pairs(owners) do
+    local has, first = #owner.sessions - owner.next + 1, owner.sessions[owner.next]
+    if has > 0 and (not most or has > held or (has == held and first.place < oldest.place)) then
+      most, held, oldest = owner, has, first
+    end
+  end
+  most.next, bytes, left = most.next + 1, bytes - oldest.size, left - 1
+  local key = ARGV[1] .. oldest.id
   local row = redis.call('HMGET', key, 'updated', 'tokens', 'turn')
   redis.call('DEL', key)
-  redis.call('ZREM', KEYS[1], beyond[i])
-  if row[1] then rows[#rows + 1] = {beyond[i], row[1], row[2], row[3]} end
+  redis.call('ZREM', KEYS[1], oldest.id)
+  rows[#rows + 1] = {oldest.id, row[1], row[2], row[3]}
 end
 return rows)";
 

@@ -18,7 +18,7 @@ namespace fulmar {
 struct RedisStoreOptions {
   RedisAddress address;
   std::chrono::milliseconds time_to_live{0};  // since a session's last turn; 0: for ever
-  int64_t most_bytes = 0;                     // of a model's states; the oldest go first; 0: no bound
+  int64_t most_bytes = 0;                     // of a model's states, see SqliteOptions; 0: no bound
 };
 
 // Connects at its first use. A lost connection is an unavailable Error of the call concerned; later calls

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "cache/session_name.h"
 #include "cache/worker_directory.h"
 
 namespace fulmar {
@@ -222,16 +223,31 @@ TEST_F(RedisTest, ANewerSchemaIsRefusedByName) {
   EXPECT_EQ(link.call({"EXISTS", "fulmar:{model}:session:a"})->integer, 0);
 }
 
+SessionWrite large_write(const std::string& id) {
+  SessionWrite one = write(id, 1);
+  auto blob = std::make_shared<StateBlob>(*one.blob);
+  blob->layout = {.n_layer = 1, .n_embd = 16, .n_head = 1, .head_size = 16};
+  blob->payload.resize(blob->layout.slot_bytes());
+  one.blob = blob;
+  return one;
+}
+
+TEST_F(RedisTest, BeyondTheBoundWhoHasMostGivesUpOnesOwn) {
+  const auto store = redis_store({.address = address_, .most_bytes = 5'000});
+  ASSERT_TRUE(put(*store, {large_write("plain"), large_write(session_text("bob", "b"))}).ok());
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(put(*store, {large_write(session_text("alice", std::to_string(i)))}).ok());
+    ASSERT_TRUE(store->sweep("model").ok());
+  }
+  std::vector<std::string> kept = ids(*store);
+  EXPECT_THAT(kept, testing::IsSupersetOf(
+                        {std::string("plain"), session_text("bob", "b"), session_text("alice", "19")}));
+  EXPECT_THAT(kept, testing::Not(testing::Contains(session_text("alice", "0"))));
+}
+
 TEST_F(RedisTest, KeepsToItsBoundInBytes) {
   const auto store = redis_store({.address = address_, .most_bytes = 5'000});
-  for (char c = 'a'; c <= 'h'; ++c) {
-    SessionWrite one = write(std::string(1, c), 1);
-    auto blob = std::make_shared<StateBlob>(*one.blob);
-    blob->layout = {.n_layer = 1, .n_embd = 16, .n_head = 1, .head_size = 16};
-    blob->payload.resize(blob->layout.slot_bytes());
-    one.blob = blob;
-    ASSERT_TRUE(put(*store, {one}).ok());
-  }
+  for (char c = 'a'; c <= 'h'; ++c) ASSERT_TRUE(put(*store, {large_write(std::string(1, c))}).ok());
   const auto gone = store->sweep("model");
   ASSERT_TRUE(gone.ok()) << gone.error().text;
   ASSERT_FALSE(gone->empty());
