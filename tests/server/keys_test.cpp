@@ -8,6 +8,7 @@
 
 #include "server/core/key_ring.h"
 #include "server/core/owner.h"
+#include "server/generating_routes.h"
 #include "server/routes.h"
 #include "server/server_rig.h"
 
@@ -323,6 +324,36 @@ TEST(ApiKeys, UsageByKeyIsAMetricForThoseWhoShowOne) {
   EXPECT_THAT(text, HasSubstr("fulmar_key_generated_tokens_total{key=\"alice\"} 4"));
   EXPECT_THAT(text, HasSubstr("fulmar_key_refused_total{key=\"bob\"} 0"));
   EXPECT_EQ(rig.get("/metrics").body.find("alice"), std::string::npos);
+}
+
+// Whatever route made it, streamed or whole.
+TEST(ApiKeys, WhatIsUnderWayForARemovedKeyEnds) {
+  ServerRig rig(with_keys({key_called("bob", "b")}));
+  for (const auto& [path, begin] : kBodies) {
+    for (const char* more : {"}", ",\"stream\":true}"}) {
+      const std::string body = begin.find("stream") == std::string::npos ? begin + more : begin + "}";
+      rig.server->replace_keys({key_called("alice"), key_called("bob", "b")});
+      rig.engine.hold_after(2);
+      const size_t before = rig.engine.asks().size();
+      std::thread client([&, path = std::string(path)] {
+        EXPECT_THAT(rig.post(path, body, bearer(kSecret)).body,
+                    HasSubstr("The key 'alice' is no longer in force"))
+            << path << body;
+      });
+      while (rig.engine.asks().size() == before) std::this_thread::yield();
+      rig.server->replace_keys({key_called("bob", "b")});
+      rig.engine.hold_after(-1);
+      client.join();
+      EXPECT_TRUE(rig.engine.wait_idle());
+    }
+  }
+  rig.engine.hold_after(2);
+  const size_t before = rig.engine.asks().size();
+  std::thread other([&] { EXPECT_EQ(rig.post(kPath, kBody, bearer("b")).status, 200); });
+  while (rig.engine.asks().size() == before) std::this_thread::yield();
+  rig.server->replace_keys({key_called("bob", "b"), key_called("alice")});
+  rig.engine.hold_after(-1);
+  other.join();
 }
 
 TEST(ApiKeys, AReloadTakesEffectAtOnce) {

@@ -60,6 +60,8 @@ class Call {
   std::optional<ApiError> take_rows(int64_t rows, int64_t prompt_tokens);
   void give_back_rows() { rows_ = RowLease(); }
   void charge_generated(int64_t tokens);
+  // Why what is under way is to end: the key that was shown has been removed.
+  std::optional<ApiError> revoked() const { return refuse_revoked(caller_.account); }
   // As take_rows, for one row that outlives the call.
   std::optional<ApiError> share_key(size_t prompt_tokens, KeyShare& share);
 

@@ -127,22 +127,32 @@ KeyUsage KeyAccount::usage() const {
   return usage_;
 }
 
+std::optional<ApiError> refuse_revoked(const KeyAccountPtr& account) {
+  if (!account || !account->revoked()) return std::nullopt;
+  return ApiError{
+      401, fmt::format("The key '{}' is no longer in force", account->name()), {}, "invalid_api_key", {}};
+}
+
 void KeyRing::replace(std::vector<ApiKey> keys, KeyAccount::Clock::time_point now) {
-  std::unordered_map<std::string, std::shared_ptr<KeyAccount>> kept;
-  for (const auto& account : all()) kept[account->name()] = account;
+  std::unordered_map<std::string, std::shared_ptr<KeyAccount>> before;
+  for (const auto& account : all()) before[account->name()] = account;
   std::unordered_map<std::string, std::shared_ptr<KeyAccount>> by_hash;
   for (ApiKey& key : keys) {
     std::string hash = key.hash;
-    std::shared_ptr<KeyAccount>& account = kept[key.name];
-    if (account) {
+    std::shared_ptr<KeyAccount> account;
+    if (const auto kept = before.extract(key.name)) {
+      account = kept.mapped();
       account->change(std::move(key), now);
     } else {
       account = std::make_shared<KeyAccount>(std::move(key), now);
     }
     by_hash[std::move(hash)] = account;
   }
-  std::lock_guard lock(mutex_);
-  by_hash_.swap(by_hash);
+  {
+    std::lock_guard lock(mutex_);
+    by_hash_.swap(by_hash);
+  }
+  for (const auto& [name, account] : before) account->revoke();
 }
 
 std::shared_ptr<KeyAccount> KeyRing::find(std::string_view offered) const {

@@ -2,6 +2,7 @@
 // in.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -59,6 +60,10 @@ class KeyAccount {
   bool opens(std::string_view path, Grant grant) const;
   bool administers() const;
 
+  // From when the key is removed: what is under way for it is to end.
+  void revoke() { revoked_ = true; }
+  bool revoked() const { return revoked_; }
+
   std::string name() const;
   KeyUsage usage() const;
 
@@ -71,9 +76,13 @@ class KeyAccount {
   ApiKey key_;
   RateLimit requests_, tokens_;
   KeyUsage usage_;
+  std::atomic<bool> revoked_ = false;
 };
 
 using KeyAccountPtr = std::shared_ptr<KeyAccount>;
+
+// Returns what the work of a removed key ends with; nothing for a key in force and for no key.
+std::optional<ApiError> refuse_revoked(const KeyAccountPtr& account);
 
 // Rows of an account, given back when this goes.
 class RowLease {
@@ -103,7 +112,7 @@ struct KeyShare {
 
 class KeyRing {
  public:
-  // Puts `keys` in the place of those before. Accounts of names that stay go on.
+  // Puts `keys` in the place of those before. Accounts of names that stay go on, the others are revoked.
   void replace(std::vector<ApiKey> keys, KeyAccount::Clock::time_point now);
 
   // The account that `offered` opens, or null.

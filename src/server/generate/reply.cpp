@@ -57,6 +57,7 @@ void Reply::deliver(std::vector<Event> events) {
 void Reply::take_all(std::vector<Event> events) {
   for (Event& event : events) {
     if (closed_) return;
+    if (const auto revoked = call_->revoked()) return fail(*revoked, unfinished_ > 0);
     take(std::move(event));
   }
   if (closed_) return;
@@ -208,11 +209,12 @@ void Reply::send_last(std::function<void(Call&)> send) {
                                [call = call_, send = std::move(send)] { call->guard([&] { send(*call); }); });
 }
 
-void Reply::fail(const Error& error) {
+void Reply::fail(const Error& error) { fail(api_error(error), unfinished_ > 1); }
+
+void Reply::fail(const ApiError& fault, bool rows_go_on) {
   closed_ = true;
   call_->give_back_rows();
-  if (unfinished_ > 1) model_->engine->cancel(call_->owner(), options_.request_id);
-  const ApiError fault = api_error(error);
+  if (rows_go_on) model_->engine->cancel(call_->owner(), options_.request_id);
   if (!streaming_) {
     HttpResponse response = error_response(writer_->family(), fault);
     response.body = writer_->write_failure(fault);

@@ -66,6 +66,7 @@ class Reply : public Listener {
   void send_last(std::function<void(Call&)> send);
   void finish();
   void fail(const Error& error);
+  void fail(const ApiError& fault, bool rows_go_on);
   bool never_run() const;
   Totals totals() const;
   Outcome outcome() const;

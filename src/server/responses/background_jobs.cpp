@@ -123,7 +123,10 @@ std::optional<ApiError> make_ready(const std::shared_ptr<Service>& service, Prep
   ready.facts = std::make_shared<const ResponseFacts>(std::move(made.facts));
   ready.request.listener =
       gathering_listener(std::make_unique<ResponsesWriter>(service, ready.facts), split, std::move(share),
-                         [service, id = ready.facts->id](std::optional<StoredResponse> answer, bool cut) {
+                         [service, id = ready.facts->id, model = std::weak_ptr(ready.model)](
+                             std::optional<StoredResponse> answer, bool cut) {
+                           const auto held = cut ? model.lock() : nullptr;
+                           if (held) held->engine->cancel(server_itself(), id);  // a removed key's row
                            end_job(service, id, std::move(answer), cut);
                          });
   return std::nullopt;

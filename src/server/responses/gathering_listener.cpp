@@ -23,6 +23,11 @@ class GatheringListener : public Listener {
     bool cut = false;
     try {
       for (Event& event : events) {
+        if (const auto revoked = refuse_revoked(share_.account)) {
+          over_ = cut = true;
+          answer = failed(*revoked);
+          break;
+        }
         take(event);
         if (event.kind != Event::Kind::finished) continue;
         over_ = true;

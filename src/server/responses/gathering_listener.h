@@ -12,7 +12,7 @@
 namespace fulmar {
 
 // Told once, on the engine's thread: the answer, or what says how it failed; nothing where neither could be
-// written. `cut`: the row has ended as cancelled. Must not throw.
+// written. `cut`: the row has ended as cancelled, or is to, since its key was removed. Must not throw.
 using Gathered = std::function<void(std::optional<StoredResponse> answer, bool cut)>;
 
 // Gathers the only row of a request.

@@ -65,6 +65,27 @@ TEST(GatheringListener, TellsTheEndOnce) {
   }
 }
 
+TEST(GatheringListener, EndsTheRowOfARemovedKey) {
+  const auto account = std::make_shared<KeyAccount>(ApiKey{.name = "alice"}, KeyAccount::Clock::now());
+  Told told;
+  const auto listener = gathering_listener(std::make_unique<ResponsesWriter>(nullptr, facts()), std::nullopt,
+                                           {.account = account, .rows = {}},
+                                           [&](std::optional<StoredResponse> answer, bool cut) {
+                                             ++told.times;
+                                             told.answer = std::move(answer);
+                                             told.cut = cut;
+                                           });
+  listener->deliver({{.kind = Event::Kind::text, .text = "hello"}});
+  EXPECT_EQ(told.times, 0);
+  account->revoke();
+  listener->deliver({{.kind = Event::Kind::text, .text = "hello"}});
+  listener->deliver({{.kind = Event::Kind::finished, .reason = FinishReason::cancelled}});
+  EXPECT_EQ(told.times, 1);
+  ASSERT_TRUE(told.answer);
+  EXPECT_THAT(told.answer->json, HasSubstr("The key 'alice' is no longer in force"));
+  EXPECT_TRUE(told.cut);
+}
+
 TEST(GatheringListener, TellsWhatCannotBeWrittenAsAFailure) {
   for (const FinishReason reason : {FinishReason::stop, FinishReason::cancelled}) {
     const Told told = told_of(std::make_unique<FailingWriter>(false), reason);
