@@ -260,6 +260,14 @@ std::optional<ApiError> ask_again(const std::shared_ptr<Service>& service, const
 
 enum class TakenUp : uint8_t { yes, no_room };
 
+// Returns why a job is not made at all.
+std::optional<ApiError> refuse_attempt(const ResponseJob& job, int64_t attempts) {
+  if (!job.readable) return ApiError{500, "What was stored of the request is damaged", {}, {}, {}};
+  if (attempts <= BackgroundResponses::kMostAttempts) return std::nullopt;
+  return ApiError{
+      500, fmt::format("The server failed {} times while this was made", attempts - 1), {}, {}, {}};
+}
+
 // Goes on with a job that is taken up: the engine has it then, it is over, or it waits again.
 TakenUp go_on(const std::shared_ptr<Service>& service, const std::string& id, int64_t attempts) {
   BackgroundResponses& background = service->families.responses->background;
@@ -280,12 +288,8 @@ TakenUp go_on(const std::shared_ptr<Service>& service, const std::string& id, in
   const ResponseJob& job = **found;
   std::optional<ApiError> fault;
   try {
-    fault = too_many ? ApiError{500,
-                                fmt::format("The server failed {} times while this was made", attempts - 1),
-                                {},
-                                {},
-                                {}}
-                     : ask_again(service, job);
+    fault = refuse_attempt(job, attempts);
+    if (!fault) fault = ask_again(service, job);
   } catch (const std::exception& failure) {
     fault = ApiError{500, fmt::format("The response could not be begun: {}", failure.what()), {}, {}, {}};
   }
@@ -374,6 +378,7 @@ Result<std::optional<std::string>> present_answer(Service& service, const std::s
     if (look->state.wish == JobState::Wish::deleted) return std::optional<std::string>();
     if (look->pending) return std::optional<std::string>(look->pending());
     FULMAR_ASSIGN(std::optional<ResponseJob> job, service.families.responses->store.find_job(id));
+    if (job && !job->readable) return std::optional(ended_unmade(*job, "queued", nullptr).json);
     if (job) return std::optional<std::string>(std::move(job->answer));
   }
   FULMAR_ASSIGN(auto stored, service.families.responses->store.find(id));

@@ -71,12 +71,12 @@ Document document_of(const ResponseJob& job) {
           .mark = job.attempts};
 }
 
-std::optional<ResponseJob> job_of(const Document& document) {
+Result<ResponseJob> job_of(const Document& document) {
   const auto body = parse_json(document.text, {.max_bytes = document.text.size() + 1});
-  if (!body.ok()) return std::nullopt;
+  if (!body.ok()) return unreadable(document);
   const auto request = get_string(*body, "request"), answer = get_string(*body, "answer");
   const auto created = get_int(*body, "created");
-  if (!request.ok() || !answer.ok() || !created.ok()) return std::nullopt;
+  if (!request.ok() || !*request || !answer.ok() || !*answer || !created.ok()) return unreadable(document);
   return ResponseJob{.id = document.id.substr(kJobPrefix.size()),
                      .request = request->value_or(""),
                      .answer = answer->value_or(""),

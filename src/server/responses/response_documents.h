@@ -19,7 +19,7 @@ Document document_of(const ResponseJob& job);
 // An Error for a text that document_of() has not written: it is there, and cannot be read.
 Result<StoredResponse> response_of(Document document);
 // Nothing for such a text: there is nothing that could be begun again.
-std::optional<ResponseJob> job_of(const Document& document);
+Result<ResponseJob> job_of(const Document& document);
 
 // Bytes of what is stored of an answer, but for what JSON adds.
 int64_t bytes_of(const StoredResponse& response);

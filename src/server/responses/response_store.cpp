@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <future>
 #include <utility>
@@ -225,10 +226,18 @@ void ResponseStore::keep_writing() {
 }
 
 bool ResponseStore::write(const std::string& id) {
-  const std::optional<Waiting> before = waiting(id);
-  if (!before) return true;  // taken meanwhile
-  const bool written = try_to_write(id, *before);
-  tell(*before->told, written);
+  std::unique_lock lock(mutex_);
+  const auto found = waiting_.find(id);
+  if (found == waiting_.end()) return true;  // taken meanwhile
+  const Waiting before = found->second;
+  writing_ = id;
+  lock.unlock();
+  const bool written = try_to_write(id, before);
+  lock.lock();
+  writing_.clear();
+  lock.unlock();
+  changed_.notify_all();
+  tell(*before.told, written);
   return written;
 }
 
@@ -290,7 +299,7 @@ Result<std::optional<StoredResponse>> ResponseStore::take(const std::string& id)
   std::optional<StoredResponse> taken;
   std::shared_ptr<std::vector<Tried>> told;
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (const auto found = waiting_.find(id); found != waiting_.end()) {
       const StoredResponse& response = *found->second.response;
       taken =
@@ -299,9 +308,10 @@ Result<std::optional<StoredResponse>> ResponseStore::take(const std::string& id)
       told = found->second.told;
       waiting_.erase(found);
     }
+    changed_.wait(lock, [&] { return writing_ != id; });
   }
   if (told) tell(*told, false);
-  auto document = documents_->take(id);  // also one that is just being written
+  auto document = documents_->take(id);
   if (!document.ok()) {
     spdlog::error("response not removed id={}: {}", id, document.error().text);
     return document.error();
@@ -396,11 +406,17 @@ Result<std::vector<ResponseJob>> ResponseStore::jobs() {
 
 Result<std::optional<ResponseJob>> ResponseStore::find_job(const std::string& id) {
   const auto document = documents_->find(job_document_id(id));
-  if (!document.ok()) {
-    spdlog::error("response in the background not read id={}: {}", id, document.error().text);
-    return document.error();
-  }
-  return *document ? job_of(**document) : std::nullopt;
+  if (document.ok() && !*document) return std::optional<ResponseJob>();
+  auto job = document.ok() ? job_of(**document) : Result<ResponseJob>(document.error());
+  if (job.ok()) return std::optional(std::move(*job));
+  spdlog::error("response in the background not read id={}: {}", id, job.error().text);
+  if (job.error().kind != ErrorKind::corrupt) return job.error();
+  FULMAR_ASSIGN(std::vector<ResponseJob> all, jobs());
+  const auto facts =
+      std::find_if(all.begin(), all.end(), [&](const ResponseJob& one) { return one.id == id; });
+  if (facts == all.end()) return std::optional<ResponseJob>();
+  facts->readable = false;
+  return std::optional(std::move(*facts));
 }
 
 }  // namespace fulmar

@@ -43,6 +43,7 @@ struct ResponseJob {
   int64_t created = 0;
   int64_t attempts = 0;  // how often it ran when a server ended without a word
   std::string owner = {};
+  bool readable = true;  // without what is stored of it: no request, no answer
 };
 
 struct ResponseBounds {
@@ -94,10 +95,12 @@ class ResponseStore {
   Status drop_job(const std::string& id);
   // Ids, owners and attempts of the jobs, the oldest first. An error: the documents cannot tell.
   Result<std::vector<ResponseJob>> jobs();
+  // One whose text is damaged comes without it. An error: the documents cannot tell.
   Result<std::optional<ResponseJob>> find_job(const std::string& id);
   // An error: the documents cannot tell whether it is there.
   Result<std::optional<StoredResponse>> find(const std::string& id);
-  // Removes it; without its json, tools, input and calls.
+  // Removes it; without its json, tools, input and calls. Waits for a write of it that has begun, which would
+  // bring it back.
   Result<std::optional<StoredResponse>> take(const std::string& id);
   // Returns what is too old, and what its owner's newer ones have pushed out since; as take() does.
   std::vector<StoredResponse> take_expired();
@@ -140,6 +143,7 @@ class ResponseStore {
   std::condition_variable changed_;
   WaitingById waiting_;  // put, not yet written
   uint64_t last_number_ = 0;
+  std::string writing_;  // id of what is written now; empty: nothing is
   bool closing_ = false;
   std::string trouble_;
   std::function<void(int64_t)> lost_;

@@ -285,6 +285,22 @@ TEST(BackgroundJobs, ClientsFindOneAtEveryStep) {
   }
 }
 
+TEST(BackgroundJobs, OneWhoseTextIsDamagedIsToldToHaveFailed) {
+  for (const char* text : {"", "{", "[]", "{}", R"({"request":7,"answer":"{}"})", R"({"request":"{}"})"}) {
+    const Disk disk = new_disk();
+    ASSERT_TRUE(
+        disk->put({.id = "job:resp_0", .owner = {}, .created = disk->now(), .text = text, .lasting = true})
+            .ok());
+    Process process(disk);
+    EXPECT_THAT(process.answer_of("resp_0"), HasSubstr("\"queued\"")) << text;
+    process.take_up();
+    process.rest();
+    process.service->families.responses->store.settle();
+    EXPECT_THAT(process.answer_of("resp_0"), HasSubstr("\"failed\"")) << text;
+    EXPECT_TRUE(disk->lasting()->empty()) << text;
+  }
+}
+
 TEST(BackgroundJobs, AStoreThatCannotListThemIsNotTakenForAnEmptyOne) {
   const Disk disk = new_disk();
   accept(disk, {"resp_0"});
