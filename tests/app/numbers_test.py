@@ -13,7 +13,8 @@ from pathlib import Path
 from commands import commands, help_of
 
 PROGRAM = Path(sys.argv[1]).resolve()
-NO_NUMBERS = ["nan", "NaN", "-nan", "inf", "-inf", "infinity", "1e999", "-1e999", "", "many"]
+NO_NUMBERS = ["nan", "NaN", "-nan", "inf", "-inf", "infinity", "1e999", "-1e999", "", "many",
+              "0x10", "010", "0b11", "0o7", "+1", " 1", "1_0"]
 NUMBER = re.compile(r"^\s+(?:-\w,)?(--[\w-]+)(?:,\S+)? (?:FLOAT|INT|UINT|NUMBER|POSITIVE|NONNEGATIVE)\b")
 
 

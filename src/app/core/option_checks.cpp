@@ -27,8 +27,8 @@ template <class Number>
 bool reads_as(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
-  return error == std::errc() && end == text.data() + text.size() &&
-         (digits == "0" || !digits.starts_with('0'));
+  const bool octal = digits.size() > 1 && digits.starts_with('0') && digits[1] >= '0' && digits[1] <= '9';
+  return error == std::errc() && end == text.data() + text.size() && !octal;
 }
 
 // Makes the checks of an option that is not in the help begin with its name, which the parser leaves out
@@ -54,7 +54,7 @@ void name_in_errors(CLI::Option& option) {
 CLI::Validator within(double least, double most) {
   return check_of(fmt::format("FLOAT in [{:g} - {:g}]", least, most), [least, most](const std::string& word) {
     double value = 0;  // no comparison holds for NaN
-    return CLI::detail::lexical_cast(word, value) && value >= least && value <= most;
+    return reads_as(word, value) && value >= least && value <= most;
   });
 }
 
