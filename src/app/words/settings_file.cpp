@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "app/words/spellings.h"
 #include "base/read_file.h"
@@ -64,6 +65,19 @@ bool is_name(std::string_view name) {
 // Options that say how the words are read, and so cannot be among them.
 bool of_command_line(std::string_view name) { return name == "config" || name == "as" || name == "help"; }
 
+// Options of which one stands in the other's place: serve refuses both.
+constexpr std::pair<std::string_view, std::string_view> kEither[] = {
+    {"--cache-device", "--l1-capacity"},  {"--cache-device", "--prefix-slots"},
+    {"--cache-host", "--l2-capacity"},    {"--cache-host", "--prefix-host-mib"},
+    {"--state-store", "--state-db-path"},
+};
+
+bool stands_for(std::string_view one, std::string_view other) {
+  return one == other || std::any_of(std::begin(kEither), std::end(kEither), [&](const auto& either) {
+           return either == std::pair(one, other) || either == std::pair(other, one);
+         });
+}
+
 std::string_view name_of_word(std::string_view word) { return word.substr(0, word.find('=')); }
 
 }  // namespace
@@ -118,7 +132,7 @@ std::vector<std::string> with_settings(const std::vector<std::string>& words,
   std::vector<std::string> all(words.begin(), command);
   const auto says = [&](const std::string& option) {
     return std::any_of(command, words.end(), [&](const std::string& word) {
-      return option.starts_with('-') && name_of_word(word) == name_of_word(option);
+      return option.starts_with('-') && stands_for(name_of_word(word), name_of_word(option));
     });
   };
   for (const Setting& setting : settings) {

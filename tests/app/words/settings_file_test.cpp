@@ -51,6 +51,21 @@ TEST(SettingsFile, TheCommandLineGoesBefore) {
   EXPECT_THAT(with_settings({"serve", "--devices=0"}, *old), ElementsAre("serve", "--port=1", "--devices=0"));
 }
 
+TEST(SettingsFile, TheCommandLineGoesBeforeWhatStandsInItsPlace) {
+  const std::pair<const char*, const char*> pairs[] = {{"cache-device", "l1-capacity"},
+                                                       {"cache-device", "prefix-slots"},
+                                                       {"cache-host", "l2-capacity"},
+                                                       {"cache-host", "prefix-host-mib"},
+                                                       {"state-store", "state-db-path"}};
+  for (const auto& [one, other] : pairs) {
+    for (const auto& [in_file, said] : {std::pair(one, other), {other, one}}) {
+      const auto settings = parse_settings(std::string(in_file) + " = 1\nport = 1");
+      const std::string word = "--" + std::string(said) + "=2";
+      EXPECT_THAT(with_settings({"serve", word}, *settings), ElementsAre("serve", "--port=1", word));
+    }
+  }
+}
+
 TEST(SettingsFile, ThePathIsThatOfTheLastConfig) {
   EXPECT_EQ(settings_path({"serve", "--config", "a"}), "a");
   EXPECT_EQ(settings_path({"serve", "--config=a", "--config=b"}), "b");
