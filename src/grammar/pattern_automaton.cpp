@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <iterator>
 #include <map>
 
 #include "grammar/text_automaton.h"
@@ -227,7 +228,8 @@ class PatternCompiler {
       if (!anything_[symbol]) continue;
       FULMAR_ASSIGN(States rest, step(side.rest, symbol));
       if (rest.empty()) continue;
-      FULMAR_ASSIGN(States sought, step(side.sought, symbol));
+      const bool is_end = symbol == kBegin || symbol == kEnd;
+      FULMAR_ASSIGN(States sought, is_end ? and_behind(side.sought, symbol) : step(side.sought, symbol));
       // Behind the end nothing more is found.
       if (symbol == kEnd && !holds_done(sought)) sought.clear();
       FULMAR_ASSIGN(const int32_t to, side_state({std::move(rest), std::move(sought)}, wanted));
@@ -270,14 +272,28 @@ class PatternCompiler {
     return closure(std::move(to));
   }
 
+  // Returns the states behind an end of the string, which takes no character and may be asked for several
+  // times, as in `^(^a|b)`: those that `all` leads to, and `all` itself.
+  Result<States> and_behind(States all, size_t end) {
+    for (size_t before = 0; before != all.size();) {
+      before = all.size();
+      FULMAR_ASSIGN(const States more, step(all, end));
+      States joined;
+      std::set_union(all.begin(), all.end(), more.begin(), more.end(), std::back_inserter(joined));
+      all = std::move(joined);
+    }
+    return all;
+  }
+
   Status determine(int32_t start) {
     FULMAR_ASSIGN(const States outside, closure({start}));
-    FULMAR_ASSIGN(const States first, step(outside, kBegin));
+    FULMAR_ASSIGN(States first, step(outside, kBegin));
+    FULMAR_ASSIGN(first, and_behind(std::move(first), kBegin));
     std::map<States, int32_t> names = {{first, 0}};
     std::vector<States> all = {first};
     for (size_t i = 0; i < all.size(); ++i) {
       const States at = all[i];
-      FULMAR_ASSIGN(const States finished, step(at, kEnd));
+      FULMAR_ASSIGN(const States finished, and_behind(at, kEnd));
       automaton_.accepting_.push_back(holds_done(finished));
       for (size_t symbol = 0; symbol < automaton_.width_; ++symbol) {
         FULMAR_ASSIGN(States next, step(at, symbol));

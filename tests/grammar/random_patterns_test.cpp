@@ -53,6 +53,7 @@ std::string random_pattern(Random& random, int depth) {
   static const std::string kQuantifiers[] = {"", "", "", "*", "+", "?", "*?", "{2}", "{0,2}", "{1,}", "{0}"};
   switch (random() % (depth > 0 ? 7 : 2)) {
     case 0:
+      if (random() % 5 == 0) return random() % 2 ? "^" : "$";
       return random_atom(random);
     case 1:
       return random_atom(random) + one_of(kQuantifiers, random);
@@ -100,11 +101,15 @@ TEST(RandomPatterns, TakeWhatABacktrackingMatcherFinds) {
     Budget budget;
     const auto texts = TextAutomaton::of_pattern(*tree, budget);
     if (!texts) continue;
+    const auto whole = TextAutomaton::of_whole_pattern(*tree, budget);
+    if (!whole) continue;
     const std::regex oracle(pattern);
     for (int i = 0; i < 8; ++i) {
       const std::string text = random_text(random);
       ASSERT_EQ(texts->takes(text), std::regex_search(text, oracle))
           << pattern << " on " << json_quoted(text);
+      ASSERT_EQ(whole->takes(text), std::regex_match(text, std::regex("(?:" + pattern + ")")))
+          << pattern << " as " << json_quoted(text);
       compared++;
     }
     if (texts->empty()) continue;

@@ -3,7 +3,10 @@
 
 #include <thread>
 
+#include "net/json.h"
 #include "net/raw_socket.h"
+#include "server/generate/kept_fields.h"
+#include "server/generating_routes.h"
 #include "server/native/adapters.h"
 #include "server/openai/openai.h"
 #include "server/routes.h"
@@ -126,6 +129,28 @@ TEST(Auth, PagesOfOtherSitesDoNotAdministerAnOpenServer) {
   Headers keyed = elsewhere;
   keyed.add("X-Api-Key", "p");
   EXPECT_EQ(locked.post("/v1/server/stop", "{}", keyed).status, 200) << "the page was given the key";
+}
+
+TEST(Auth, PagesOfOtherSitesGoOnFromNoSessionOfAnOpenServer) {
+  const ServerRig open;
+  const auto refused = [&](std::string_view path, const std::string& body) {
+    const std::string text = body + "}";
+    EXPECT_EQ(open.post(std::string(path), text, header("Sec-Fetch-Site", "cross-site")).status, 403) << path;
+    EXPECT_NE(open.post(std::string(path), text, header("Sec-Fetch-Site", "same-origin")).status, 403)
+        << path;
+  };
+  size_t kept = 0;
+  for (const auto& [path, body] : kBodies) {
+    const JsonValue parsed = *parse_json(body + "}");
+    if (!keeps_field(path, parsed, "session_id")) continue;
+    const bool named = parsed.find("session_id") != nullptr;
+    const Reply reply = open.post(std::string(path), body + (named ? "}" : R"(,"session_id":"s"})"));
+    if (reply.status != 200) continue;  // a route without sessions says so
+    refused(path, named ? body : body + R"(,"session_id":"s")");
+    ++kept;
+  }
+  EXPECT_GE(kept, 5u);
+  refused("/v1/responses", R"({"input":"hi","previous_response_id":"resp_1")");
 }
 
 // What names something that is kept, and what lists it.

@@ -180,14 +180,18 @@ Result<JsonValue> Call::read_body() {
   return Error{ErrorKind::invalid, "Invalid JSON: found " + describe(body) + ", wanted an object"};
 }
 
+std::optional<ApiError> Call::other_site_fault() const {
+  if (!service_->auth_rules().nothing_checked() || !is_cross_site(request().headers)) return std::nullopt;
+  return ApiError{
+      403, "Refused: sent by a page of another site, and no password is set", {}, "cross_site", {}};
+}
+
 std::optional<ApiError> Call::refuse_caller() const {
   const AuthRules rules = service_->auth_rules();
   const bool guarded =
       route_.access == Access::admin || route_.access == Access::listed || route_.access == Access::kept;
-  // Where no key is asked for, a page of any site could have its visitors' browsers do this.
-  if (guarded && rules.nothing_checked() && is_cross_site(request().headers)) {
-    return ApiError{
-        403, "Refused: sent by a page of another site, and no password is set", {}, "cross_site", {}};
+  if (guarded) {
+    if (auto fault = other_site_fault()) return fault;
   }
   const std::string_view as = request().headers.get(kOwnerHeader);
   if (!as.empty() && !is_key_name(as)) {

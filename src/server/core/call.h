@@ -51,6 +51,9 @@ class Call {
   // The keys whose figures the caller may know: its own; all for an administrator, and for a key that lists
   // /metrics in full.
   std::vector<KeyAccountPtr> keys_seen() const;
+  // Why this call may not get at what is kept: it is a page of another site, and no key is asked for, so that
+  // such a page could have its visitors' browsers do this.
+  std::optional<ApiError> other_site_fault() const;
   // Whether the caller could load a model: its key opens /loadmodel; without keys, it is no page of another
   // site.
   bool may_administer() const;

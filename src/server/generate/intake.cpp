@@ -353,6 +353,7 @@ std::optional<SessionUse> read_session(const Call& call, Fields& fields) {
   }
   session.keep_on_disconnect = leaving == "keep";
   if (session.id.empty()) return std::nullopt;
+  if (auto fault = call.other_site_fault()) fields.fail(std::move(*fault));
   return session;
 }
 

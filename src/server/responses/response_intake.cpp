@@ -278,6 +278,7 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   refuse_unsupported(fields);
   read_include(fields);
   read_echo(fields, facts);
+  if (origin.other_site && fields.present("previous_response_id")) fields.fail(*origin.other_site);
   const auto previous = read_previous(fields, service, origin.owner, *model);
   facts.previous = previous ? previous->id : std::string();
   const ToolUse tools = read_tools(fields, ToolForm::flat);

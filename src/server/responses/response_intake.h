@@ -14,9 +14,10 @@ namespace fulmar {
 // Where a response comes from besides its body.
 struct ResponseOrigin {
   Owner owner;
-  std::string id;       // that it gets
-  int64_t created = 0;  // unix seconds
-  std::string state;    // the header X-RWKV-State-Id; empty: none
+  std::string id;                      // that it gets
+  int64_t created = 0;                 // unix seconds
+  std::string state;                   // the header X-RWKV-State-Id; empty: none
+  std::optional<ApiError> other_site;  // see Call::other_site_fault
 };
 
 // A response as it was asked for, ready to be handed over.

@@ -19,7 +19,7 @@ namespace {
 
 ResponseOrigin origin_of(const Call& call) {
   return {call.owner(), new_response_id(call.owner()), unix_seconds(),
-          std::string(call.request().headers.get("X-RWKV-State-Id"))};
+          std::string(call.request().headers.get("X-RWKV-State-Id")), call.other_site_fault()};
 }
 
 // Erases the state behind a response, whether or not its model is loaded: sessions outlive what the store of
