@@ -1,15 +1,18 @@
 // Texts drawn from the automaton of each schema of a suite, judged by ajv as the schema's draft says:
 // DRAW=path of fulmar_draw_documents node schema_suite.mjs SUITE.jsonl[.xz] [--documents 10] [--sample COUNT]
-// Prints each invalid text with its schema, and a line of counts. Exits with 1 where one is invalid.
+// Prints each invalid text with its schema, those that ajv does not judge in time (its patterns backtrack), and a line of counts.
+// Exits with 1 where one is invalid.
 import { spawn, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
+import { isMainThread, parentPort, Worker } from "node:worker_threads";
 import Ajv from "ajv";
 import Ajv2019 from "ajv/dist/2019.js";
 import Ajv2020 from "ajv/dist/2020.js";
 import Ajv04 from "ajv-draft-04";
 import addFormats from "ajv-formats";
 
+const judgeMilliseconds = 10_000;
 const program = process.env.DRAW;
 if (!program) throw new Error("DRAW is not set; wanted the path of fulmar_draw_documents");
 const [file, ...rest] = process.argv.slice(2);
@@ -64,43 +67,79 @@ function validator(schema) {
   return judge.compile(judged);
 }
 
-const text = file.endsWith(".xz") ? spawnSync("xz", ["-dc", file], { maxBuffer: 2 ** 30 }).stdout.toString("utf8") : readFileSync(file, "utf8");
-let cases = text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
-if (cases.length > sample) cases = Array.from({ length: sample }, (_, i) => cases[Math.floor((i * cases.length) / sample)]);
-
-const draw = spawn(program, ["--keep-going"], { stdio: ["pipe", "pipe", "inherit"] });
-const lines = createInterface({ input: draw.stdout, crlfDelay: Infinity })[Symbol.asyncIterator]();
-const counts = { schemas: 0, refused: 0, unjudged: 0, documents: 0, invalid: 0 };
-for (const [i, { id, schema }] of cases.entries()) {
-  counts.schemas++;
-  draw.stdin.write(JSON.stringify({ schema, count: documents, seed: i + 1, unlisted: true }) + "\n");
-  const drawn = [];
-  while (drawn.length < documents) {
-    const { value: line, done } = await lines.next();
-    if (done) throw new Error(`${id}: ${program} ended`);
-    if (drawn.length === 0 && line.startsWith("refused: ")) break;
-    drawn.push(line);
-  }
-  if (drawn.length === 0) {
-    counts.refused++;
-    continue;
-  }
+// Answers each {schema, texts} with {fault} or with the texts that are invalid and why.
+function judge({ schema, texts }) {
   let validate;
   try {
-    validate = validator(JSON.parse(JSON.stringify(schema)));
+    validate = validator(schema);
   } catch (error) {
-    counts.unjudged++;
-    if (process.env.EACH) console.log(`${id}: not judged: ${error.message}`);
-    continue;
+    return { fault: error.message };
   }
-  for (const line of drawn) {
-    if (line === "unfinished") continue;
-    counts.documents++;
-    if (validate(JSON.parse(line))) continue;
-    counts.invalid++;
-    console.log(`${id}: ${line.slice(0, 600)}\n  ${JSON.stringify(validate.errors.slice(0, 2)).slice(0, 600)}`);
+  const invalid = [];
+  for (const text of texts) {
+    if (!validate(JSON.parse(text))) invalid.push({ text, errors: validate.errors.slice(0, 2) });
   }
+  return { invalid };
 }
-draw.stdin.end();
-console.log(JSON.stringify(counts));
-process.exitCode = counts.invalid > 0 ? 1 : 0;
+
+// A judge on a thread of its own, which is ended where it takes too long.
+let judging = null;
+function verdict(asked) {
+  judging ??= new Worker(new URL(import.meta.url), { argv: process.argv.slice(2) });
+  const worker = judging;
+  return new Promise((resolve) => {
+    const late = setTimeout(() => {
+      judging = null;
+      void worker.terminate();
+      worker.removeAllListeners();
+      resolve({ fault: `not within ${judgeMilliseconds} ms` });
+    }, judgeMilliseconds);
+    worker.once("message", (answer) => {
+      clearTimeout(late);
+      resolve(answer);
+    });
+    worker.postMessage(asked);
+  });
+}
+
+async function main() {
+  const text = file.endsWith(".xz") ? spawnSync("xz", ["-dc", file], { maxBuffer: 2 ** 30 }).stdout.toString("utf8") : readFileSync(file, "utf8");
+  let cases = text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+  if (cases.length > sample) cases = Array.from({ length: sample }, (_, i) => cases[Math.floor((i * cases.length) / sample)]);
+
+  const draw = spawn(program, ["--keep-going"], { stdio: ["pipe", "pipe", "inherit"] });
+  const lines = createInterface({ input: draw.stdout, crlfDelay: Infinity })[Symbol.asyncIterator]();
+  const counts = { schemas: 0, refused: 0, unjudged: 0, documents: 0, invalid: 0 };
+  for (const [i, { id, schema }] of cases.entries()) {
+    counts.schemas++;
+    draw.stdin.write(JSON.stringify({ schema, count: documents, seed: i + 1, unlisted: true }) + "\n");
+    const drawn = [];
+    while (drawn.length < documents) {
+      const { value: line, done } = await lines.next();
+      if (done) throw new Error(`${id}: ${program} ended`);
+      if (drawn.length === 0 && line.startsWith("refused: ")) break;
+      drawn.push(line);
+    }
+    if (drawn.length === 0) {
+      counts.refused++;
+      continue;
+    }
+    const texts = drawn.filter((line) => line !== "unfinished");
+    const answer = await verdict({ schema: JSON.parse(JSON.stringify(schema)), texts });
+    if (answer.fault) {
+      counts.unjudged++;
+      console.log(`${id}: not judged: ${answer.fault}`);
+      continue;
+    }
+    counts.documents += texts.length;
+    counts.invalid += answer.invalid.length;
+    for (const { text, errors } of answer.invalid) console.log(`${id}: ${text.slice(0, 600)}\n  ${JSON.stringify(errors).slice(0, 600)}`);
+  }
+  draw.stdin.end();
+  console.log(JSON.stringify(counts));
+  process.exitCode = counts.invalid > 0 ? 1 : 0;
+  await judging?.terminate();
+}
+
+if (isMainThread) await main();
+else parentPort.on("message", (asked) => parentPort.postMessage(judge(asked)));
