@@ -66,7 +66,7 @@ std::string command_of(const Spelling& row) {
 // The words before an option of the row: a command that has others names one, unless the row does.
 Words line_of(const Spelling& row) {
   Words words{command_of(row)};
-  if (words.front() == "bench" && row.place != Spelling::Place::own_command) words.emplace_back("steps");
+  if (words.front() == "bench" && row.place != Spelling::Position::own_command) words.emplace_back("steps");
   return words;
 }
 
@@ -104,7 +104,7 @@ TEST(Spellings, EachOldOneGivesTheOptionsOfTheNewOne) {
     Words wanted;
     for (std::string word; stream >> word;) wanted.push_back(word);
     const Words line = line_of(row);
-    const bool of_program = row.place == Spelling::Place::of_program;
+    const bool of_program = row.place == Spelling::Position::of_program;
     wanted.insert(of_program ? wanted.end() : wanted.begin(), line.begin(), line.end());
     const auto meant = Program().parse(wanted);
     EXPECT_EQ(Program().parse(today(apart)), meant);
