@@ -26,7 +26,8 @@ namespace {
 constexpr size_t kPatience = 120;  // bytes after which a shortest way to the end is taken, if one is near
 constexpr size_t kNear = 20'000;   // states
 constexpr size_t kLongest = 50'000;
-constexpr int kTries = 20;
+constexpr int kTries = 5;
+constexpr int kSearches = 60;  // for ways to the end, by all documents of a schema
 
 using Weights = std::array<double, 256>;
 
@@ -65,15 +66,16 @@ std::optional<std::string> way_out(Automaton& automaton, Automaton::State from) 
   return std::nullopt;
 }
 
-// Nothing: it became too long.
-std::optional<std::string> draw(Automaton& automaton, std::mt19937_64& random) {
+// Nothing: it became too long. Takes its searches for an end out of `searches`.
+std::optional<std::string> draw(Automaton& automaton, std::mt19937_64& random, int& searches) {
   const Weights weights = random_weights(random);
   std::bernoulli_distribution ends(0.3);
   std::string text;
   Automaton::State state = automaton.start();
   while (text.size() < kLongest) {
     const bool patient = text.size() < kPatience;
-    if (!text.empty() && text.size() % kPatience == 0) {
+    if (!text.empty() && text.size() % kPatience == 0 && searches > 0) {
+      --searches;
       if (const auto way = way_out(automaton, state)) return text + *way;
     }
     if (automaton.final(state) || (automaton.accepting(state) && (!patient || ends(random)))) return text;
@@ -105,9 +107,10 @@ bool answer(const JsonValue& order, bool keep_going) {
   }
   Automaton automaton(*grammar);
   std::mt19937_64 random(static_cast<uint64_t>(order.find("seed")->as_int64()));
+  int searches = kSearches;
   for (int64_t i = 0; i < order.find("count")->as_int64(); ++i) {
     std::optional<std::string> text;
-    for (int tries = 0; tries < kTries && !text; ++tries) text = draw(automaton, random);
+    for (int tries = 0; tries < kTries && !text; ++tries) text = draw(automaton, random, searches);
     if (!text && !keep_going) return false;
     std::cout << text.value_or("unfinished") << "\n";
   }
