@@ -91,5 +91,25 @@ TEST(CodePoints, OfManyRangesMakeCheapSteps) {
   }
 }
 
+// Hundreds of ranges on both sides of each character.
+TEST(CodePoints, OfCategoriesMayStandAnywhere) {
+  const std::string in_japanese = "\xE3\x81\x82", digit = "7";
+  for (const char* pattern :
+       {R"(\\p{L})", R"(\\P{L})", R"(\\p{Lu})", R"([\\p{Ll}1])", R"(.*\\p{L}.*)", R"(\\p{Script=Han})"}) {
+    const std::string schema = std::string(R"({"type":"string","pattern":")") + pattern + "\"}";
+    const auto grammar = json_schema_form(AnswerStart::plain, *parse_json(schema));
+    ASSERT_TRUE(grammar.ok()) << pattern << ": " << grammar.error().text;
+  }
+  const auto letters =
+      json_schema_form(AnswerStart::plain, *parse_json(R"({"type":"string","pattern":"\\p{L}"})"));
+  ASSERT_TRUE(letters.ok());
+  EXPECT_TRUE(takes(*letters, "\"7" + in_japanese + "7\""));
+  EXPECT_FALSE(takes(*letters, "\"777\""));
+  const auto texts = regex_form(AnswerStart::plain, R"(.*\p{L}.*)", {});
+  ASSERT_TRUE(texts.ok()) << texts.error().text;
+  EXPECT_TRUE(takes(*texts, "7" + in_japanese));
+  EXPECT_FALSE(takes(*texts, digit));
+}
+
 }  // namespace
 }  // namespace fulmar::testing
