@@ -16,10 +16,9 @@ LONGEST = 70  # lines
 SCOPE = re.compile(r'(?:inline\s+)?namespace\b|extern\s*$|(?:struct|class|union)\b')
 
 
-def functions(text):
-    """(name, first line, lines) of all functions that a source defines."""
-    text = blanked(text)
-    found, begin, at = [], 0, 0
+def statements(text):
+    """(head, start, end, whether it is a function with its body) of what a blanked source has at namespace and class scope."""
+    begin = at = 0
     while at < len(text):
         sign, head = text[at], bare(text[begin:at])
         if sign in "([":
@@ -32,15 +31,21 @@ def functions(text):
             at = behind(text, at)
             if re.match(r"\s*[,{]", text[at:]):  # members that a constructor sets up before its body
                 continue
-            start = begin + len(text[begin:]) - len(text[begin:].lstrip())
-            name = head[:head.find("(")].split()[-1]
-            found.append((name, text.count("\n", 0, start) + 1, text.count("\n", start, at) + 1))
+            yield head, begin + len(text[begin:]) - len(text[begin:].lstrip()), at, True
             begin = at
         elif sign in ";}" or (sign == ":" and head in ("public", "private", "protected")):
+            if sign == ";" and head:
+                yield head, begin + len(text[begin:]) - len(text[begin:].lstrip()), at, False
             begin = at = at + 1
         else:
             at += 1
-    return found
+
+
+def functions(text):
+    """(name, first line, lines) of all functions that a source defines."""
+    text = blanked(text)
+    return [(head[:head.find("(")].split()[-1], text.count("\n", 0, start) + 1, text.count("\n", start, at) + 1)
+            for head, start, at, is_defined in statements(text) if is_defined]
 
 
 def too_long(path, text):

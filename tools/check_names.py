@@ -67,7 +67,7 @@ def pieces(text):
 
 def is_variable(head):
     """Whether it is one, or several, and no type or function; `head` is bare and ends at a brace or before it."""
-    if re.match(r"(struct|class|union|enum)\b", head):
+    if re.match(r"(struct|class|union|enum)\b|.*\boperator\b", head):
         return False
     first, equals = head.find("("), re.search(r"(?<![=<>!])=(?!=)", head)
     return first < 0 or (equals is not None and equals.start() < first)

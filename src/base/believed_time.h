@@ -1,5 +1,5 @@
-// The time by which ages are judged where something is erased for its age. A wall clock may jump by years;
-// what has aged by a jump alone has not aged.
+// The clock by which things are judged old enough to be erased. A wall clock may jump by years; an age that
+// is due to such a jump alone does not count.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@ namespace fulmar {
 
 struct BelievedTime {
   double now = 0;     // unix seconds; 0: never set
-  double credit = 0;  // seconds by which the wall clock will still be believed beyond what was seen to pass
+  double credit = 0;  // seconds by which the wall clock may still run ahead of measured time
 };
 
-// Returns the time `passed` seconds after `before`, of which the process has seen each pass. It never goes
-// back. Where the wall clock is ahead (a pause between two processes, or a jump) it is followed as far as the
-// credit goes, which each second that passes makes longer by one, up to `most_credit`: a clock that stays
-// ahead is caught up with at twice the speed of time.
+// Returns the time believed `passed` seconds after `before`, where `passed` is what a steady clock has
+// measured. The result never goes back. Where the wall clock is ahead (after a pause between two processes,
+// or a jump) it is followed as far as the credit allows. Each second that passes adds one second of credit,
+// up to `most_credit`, so a clock that stays ahead is caught up with at twice the speed of time.
 inline BelievedTime believe(const BelievedTime& before, double wall, double passed, double most_credit) {
   if (before.now == 0) return {.now = wall, .credit = most_credit};
   const double seen = before.now + std::max(passed, 0.0);
@@ -23,7 +23,7 @@ inline BelievedTime believe(const BelievedTime& before, double wall, double pass
   return {.now = now, .credit = credit - (now - seen)};
 }
 
-// Returns the credit for things that live so many seconds: a day, of short lives less, at least an hour.
+// Returns the credit for things that live `lifetime` seconds: a 24th of it, from an hour to a day.
 inline double credit_for(double lifetime) { return std::clamp(lifetime / 24, 3600.0, 86400.0); }
 
 }  // namespace fulmar

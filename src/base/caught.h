@@ -1,4 +1,4 @@
-// Exceptions as errors, for whoever owes somebody an answer whatever happens.
+// Turns exceptions into errors, for callers that must answer whatever happens.
 #pragma once
 
 #include <exception>
@@ -9,7 +9,7 @@
 
 namespace fulmar {
 
-// What `work` returns, a Result or a Status; what it throws as an internal Error that begins with `what`.
+// Returns what `work` returns, a Result or Status; turns an exception into an Error beginning with `what`.
 template <class Work>
 auto caught(const std::string& what, Work&& work) -> decltype(work()) {
   try {

@@ -1,4 +1,4 @@
-// CHECK is for our own bugs only: nothing a user sends may ever reach a failing one.
+// FULMAR_CHECK is for our own bugs only: nothing a user sends may ever reach a failing one.
 #pragma once
 
 namespace fulmar {

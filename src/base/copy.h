@@ -5,8 +5,8 @@
 
 namespace fulmar {
 
-// As memcpy. Several threads share what is large: one core moves about 10 GB/s, fewer out of a file's pages
-// that are not mapped yet, and the memory several times as much.
+// Copies like memcpy. Several threads share a large copy: one core moves about 10 GB/s, less where pages of a
+// file are not mapped yet, while the memory moves several times as much.
 void copy_bytes(void* to, const void* from, size_t bytes);
 
 }  // namespace fulmar

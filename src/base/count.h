@@ -1,5 +1,5 @@
-// A number that a client has chosen, or that is made of such ones: tokens, rows, bytes. Sums, differences and
-// products stop at the ends of 64 bits instead of wrapping round.
+// A number that a client has chosen, or that is computed from such numbers: tokens, rows, bytes. Sums,
+// differences and products stop at the limits of int64_t instead of overflowing.
 #pragma once
 
 #include <compare>

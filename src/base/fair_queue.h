@@ -1,6 +1,6 @@
-// Jobs of many clients in the order in which they are to run: those of one share one after the other, shares
-// by turns, and light jobs past heavy ones. Only add() takes memory: a job that was added is run. Knows no
-// threads.
+// Decides the order in which clients' jobs run: jobs of one share run one at a time, shares take turns, and
+// light jobs pass heavy ones. Only add() allocates memory, so a job that was added is certain to run. Knows
+// no threads.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ namespace fulmar {
 enum class JobWeight : uint8_t { light, heavy };
 
 struct ClientJob {
-  std::string share;  // a key's name or a client's address: whoever it is done for
+  std::string share;  // whose job it is: a key's name or a client's address
   JobWeight weight = JobWeight::heavy;
   std::shared_ptr<Meter> meter;  // not null
   std::function<void()> run;
@@ -30,13 +30,13 @@ struct ClientJob {
 
 class FairQueue {
  public:
-  // `most_waiting`: jobs of all shares that wait; `most_of_share`: those of one; each counts light and heavy
-  // jobs by themselves. `most_heavy_running`: heavy jobs that run at once.
+  // Makes a queue of at most `most_waiting` waiting jobs in all and `most_of_share` of one share, counted for
+  // light and heavy jobs separately. At most `most_heavy_running` heavy jobs run at once.
   FairQueue(size_t most_waiting, size_t most_of_share, size_t most_heavy_running);
 
-  // False, and the job is dropped, when too many wait.
+  // Adds a job. Returns false, and drops the job, when too many wait.
   bool add(ClientJob job);
-  // The job that is to run now, which counts as running until done(); nothing when none may.
+  // Returns the job to run next, which counts as running until done(); nothing when none may run.
   std::optional<ClientJob> take();
   void done(const std::string& share, JobWeight weight);
 

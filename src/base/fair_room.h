@@ -1,4 +1,4 @@
-// How owners share what there is one bound on. Pure.
+// How owners share a bounded resource. Pure.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@ struct RoomBounds {
   int64_t all;    // all together
 };
 
-// Returns the most that an owner may come to hold, who holds `own` now and the others `others`. More than
-// before only as long as that much again stays free: however many owners take what they can, the next one
-// finds room.
+// Returns the most that an owner may come to hold, who holds `own` while the others together hold `others`.
+// It may grow only as long as as much again stays free: however much the present owners take, there is room
+// for one more.
 inline int64_t room_of(int64_t own, int64_t others, const RoomBounds& bounds) {
   return std::min(bounds.owner, std::max(own, (bounds.all - others + 1) / 2));
 }

@@ -1,4 +1,4 @@
-// A non-owning reference to something callable, for parameters that are called before the call returns.
+// A non-owning reference to something callable, for parameters that are not kept after the call returns.
 #pragma once
 
 #include <memory>

@@ -13,17 +13,17 @@ namespace fulmar {
 
 class JobThread {
  public:
-  // `name` is for the log; `most_waiting`: jobs in the queue, 0 for no bound. `spin`: how long the thread
-  // looks for another job before it sleeps; a sleeper takes tens of microseconds to wake.
+  // Starts the thread; `name` is for the log. `most_waiting` bounds the queue (0: no bound). `spin`: how long
+  // the thread polls for another job before it sleeps; a sleeping thread takes tens of microseconds to wake.
   JobThread(std::string name, size_t most_waiting, std::chrono::microseconds spin = {});
   ~JobThread();  // finish()
   JobThread(const JobThread&) = delete;
   JobThread& operator=(const JobThread&) = delete;
 
-  // False, and the job is dropped, when the queue is full or finish() has begun. An exception of a job ends
-  // that job alone: it is logged, and what the job held is let go.
+  // Queues a job. Returns false, and drops the job, when the queue is full or finish() has begun. An
+  // exception ends that job alone: it is logged, and what the job held is released.
   bool post(std::function<void()> job);
-  // Runs what waits, refuses more, and ends the thread. Idempotent; not to be called by a job.
+  // Runs all waiting jobs, refuses new ones, and ends the thread. Idempotent; a job must not call it.
   void finish();
 
  private:

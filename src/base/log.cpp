@@ -11,8 +11,8 @@
 namespace fulmar {
 namespace {
 
-// Control characters in hexadecimal: what clients name would otherwise begin lines of its own, or steer the
-// terminal of whoever reads along. U+0080 to U+009F are such characters, too.
+// Writes control characters (U+0080 to U+009F, too) in hexadecimal: text from clients could otherwise begin
+// lines of its own in the log, or steer the terminal of a person who reads it.
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());

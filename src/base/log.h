@@ -8,8 +8,8 @@
 
 namespace fulmar {
 
-// Chooses the format and the level ("debug", "info", "warn", "error", "off"). Unknown names leave "info".
-// Also read from the environment variable FULMAR_LOG when `level` is empty.
+// Sets the format and the level ("debug", "info", "warn", "error", "off"; anything else means "info"). An
+// empty `level` means the environment variable FULMAR_LOG.
 void set_up_log(std::string_view level);
 
 }  // namespace fulmar

@@ -14,10 +14,10 @@ namespace fulmar {
 template <class T>
 class Mailbox {
  public:
-  // capacity: most messages waiting at once; 0 means no bound.
+  // Makes a mailbox for at most `capacity` waiting messages; 0 means no bound.
   explicit Mailbox(size_t capacity = 0) : capacity_(capacity) {}
 
-  // False, and the message is dropped, when the mailbox is full or closed.
+  // Adds a message. Returns false, and drops the message, when the mailbox is full or closed.
   bool put(T message) {
     {
       std::lock_guard lock(mutex_);
@@ -28,13 +28,13 @@ class Mailbox {
     return true;
   }
 
-  // Everything that waits, oldest first, without blocking.
+  // Takes all waiting messages, oldest first, without blocking.
   std::vector<T> take_all() {
     std::lock_guard lock(mutex_);
     return drain();
   }
 
-  // As take_all, but waits until something is there, the mailbox is closed, or the time is over.
+  // Takes like take_all, but waits for a message, close(), wake(), or the end of `at_most`.
   template <class Rep, class Period>
   std::vector<T> wait_all(std::chrono::duration<Rep, Period> at_most) {
     std::unique_lock lock(mutex_);

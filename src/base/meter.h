@@ -1,5 +1,6 @@
-// What the work for one request may cost before the engine runs: bytes touched and steps, counted where the
-// work is done. Whoever reads what a client sent pays here, so that no field can hold a thread for long.
+// The work that a request may cost before the engine runs, in steps: bytes touched and turns of loops,
+// counted where they happen. All code that reads what a client sent counts here: no field can occupy a thread
+// for long.
 #pragma once
 
 #include <atomic>
@@ -8,10 +9,10 @@
 
 namespace fulmar {
 
-// Thrown out of metered work: it goes on no longer. No std::exception, so that no reader which turns a
-// library's exceptions into errors can take it for one.
+// Thrown out of metered work to end it. Not a std::exception, so that code that turns a library's exceptions
+// into errors cannot catch it by mistake.
 struct WorkEnded {
-  uint64_t limit = 0;  // that was passed; 0: nobody wants the work any more
+  uint64_t limit = 0;  // the limit that was passed; 0: ended by stop()
 };
 
 // One thread works for a meter at a time; stop() and the getters may be called by any.
@@ -23,7 +24,7 @@ class Meter {
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 
-  // Adds to what was used. Throws WorkEnded beyond the limit and after stop().
+  // Counts `steps` as used. Throws WorkEnded beyond the limit and after stop().
   void count(uint64_t steps) {
     const uint64_t before = used_.load(std::memory_order_relaxed);
     const uint64_t sum = steps > kNoLimit - before ? kNoLimit : before + steps;
@@ -31,15 +32,15 @@ class Meter {
     if (sum > limit_) throw WorkEnded{limit_};
     if (stopped_.load(std::memory_order_relaxed)) throw WorkEnded{};
   }
-  // The client has left, or the server ends.
+  // Ends the work at its next step, because the client has left or the server ends.
   void stop() { stopped_.store(true, std::memory_order_relaxed); }
 
   uint64_t used() const { return used_.load(std::memory_order_relaxed); }
   uint64_t limit() const { return limit_; }
-  // For work that returns early instead of throwing. Valid as long as the meter.
+  // Returns a flag for work that returns early instead of throwing. Valid as long as the meter.
   const std::atomic<bool>& stopped() const { return stopped_; }
 
-  // While it lives, count_work of its thread pays to `meter`. Scopes nest: the innermost is paid.
+  // While it lives, count_work() on its thread counts for `meter`. Scopes nest; the innermost one counts.
   class Scope {
    public:
     explicit Scope(Meter& meter);
@@ -57,10 +58,10 @@ class Meter {
   std::atomic<bool> stopped_{false};
 };
 
-// The meter that this thread works for; null: nobody counts, as in tests and on the command line.
+// Returns the meter that this thread works for; null where nothing is metered (tests, command line).
 Meter* current_meter();
 
-// Pays `steps`, a byte touched or a turn of a loop each, to the meter of this thread. Throws WorkEnded.
+// Counts `steps`, each a byte touched or a turn of a loop, for the meter of this thread. Throws WorkEnded.
 inline void count_work(uint64_t steps) {
   if (Meter* const meter = current_meter()) meter->count(steps);
 }

@@ -40,7 +40,7 @@ Result<std::string> read_up_to(int file, size_t most, std::string_view name) {
   return text;
 }
 
-// What the file system says of its size may be less: the files of /proc have none.
+// Opens and reads a file of any reported size: the file system reports 0 for files of /proc.
 Result<std::string> open_and_read(const std::filesystem::path& path, size_t most, std::string_view name) {
   // O_NONBLOCK keeps a named pipe from blocking here; it has no effect on regular files.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));

@@ -7,10 +7,10 @@
 
 namespace fulmar {
 
-// A file that dlopen reads, closed with this object; without such a file no function is found.
+// A library opened by dlopen and closed with this object. If the file is missing, no function is found.
 class SharedLibrary {
  public:
-  // more: flags of dlopen, such as RTLD_NODELETE for libraries that must not be unloaded.
+  // Opens `file`; `more` adds flags of dlopen, such as RTLD_NODELETE for libraries that must not be unloaded.
   explicit SharedLibrary(const char* file, int more = 0)
       : handle_(::dlopen(file, RTLD_NOW | RTLD_LOCAL | more)) {}
   SharedLibrary(SharedLibrary&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPause{50};
 
-// True when `work` has returned.
+// Runs `work` once. Returns whether it returned without an exception.
 bool attempt(const std::string& name, const std::function<void()>& work) {
   try {
     work();

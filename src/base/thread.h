@@ -1,5 +1,5 @@
-// The one way to a thread of our own: with a name and an outermost handler. An exception that nobody takes
-// would end the process, so nothing else in src/ makes threads (tools/check_readers.py).
+// The only way to start a thread: with a name and an outermost handler. An uncaught exception would end the
+// process, so nothing else in src/ makes threads (tools/check_readers.py).
 #pragma once
 
 #include <functional>
@@ -10,9 +10,9 @@
 
 namespace fulmar {
 
-// Runs `work` until it returns. What it throws is logged under the name, and after a moment it runs anew: it
-// is a loop whose pass has failed, for want of memory above all. Who is owed an answer by a pass sees to that
-// within it.
+// Runs `work` until it returns. An exception is logged under the name, and after a short pause `work` is
+// called again: it is meant to be a loop of which one turn has failed, mostly for lack of memory. Whoever
+// waits for an answer from that turn must get it within the turn.
 class Thread {
  public:
   Thread() = default;
@@ -28,11 +28,11 @@ class Thread {
   std::thread thread_;
 };
 
-// Runs `work(index)` on the caller's thread, with index 0, and on up to `threads` - 1 others; fewer, where no
-// more are to be had. When all have ended, the first exception of any is thrown here.
+// Runs `work(index)` on the caller's thread, with index 0, and on up to `threads` - 1 others; on fewer where
+// no more can be started. When all have ended, rethrows the first exception of any of them.
 void run_on_threads(unsigned threads, FunctionRef<void(unsigned index)> work);
 
-// Of this machine, at least 1.
+// Returns the number of hardware threads of this machine, at least 1.
 unsigned processor_threads();
 
 }  // namespace fulmar

@@ -7,8 +7,8 @@
 
 namespace fulmar {
 
-// fulmar/ below what the variable names, else below that part of the home; nothing without a home. Relative
-// paths in the variable are ignored, as the specification says.
+// Returns the folder fulmar/ below the path in `variable`, else below `below_home` in the home folder;
+// nothing without a home. Ignores a relative path in the variable, as the specification says.
 inline std::optional<std::filesystem::path> user_folder(const char* variable, const char* below_home) {
   if (const char* named = std::getenv(variable); named != nullptr && *named == '/') {
     return std::filesystem::path(named) / "fulmar";

@@ -31,7 +31,7 @@ size_t ascii_run(std::string_view bytes) {
   return static_cast<size_t>(end - bytes.begin());
 }
 
-// Appends all that is decided of `bytes` to `out`; returns the length of the undecided end.
+// Appends all complete text of `bytes` to `out`; returns the length of the incomplete end.
 size_t decode(std::string_view bytes, std::string& out) {
   while (!bytes.empty()) {
     const size_t plain = ascii_run(bytes);

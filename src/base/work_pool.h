@@ -1,5 +1,5 @@
-// Threads that do the work of requests before the engine runs. One client's jobs run one after the other, so
-// that however many it sends, others' find a thread; one thread is kept for light ones.
+// Threads that prepare requests before the engine runs. Jobs of one client run one at a time, so that others
+// find a free thread however many jobs it sends; one thread is reserved for light jobs.
 #pragma once
 
 #include <condition_variable>
@@ -14,19 +14,19 @@ namespace fulmar {
 
 class WorkPool {
  public:
-  // `name` is for the log. threads: at least 2.
+  // Starts the threads. `name` is for the log; `threads` is at least 2; for the rest see FairQueue.
   WorkPool(std::string name, size_t threads, size_t most_waiting, size_t most_of_share);
   ~WorkPool();  // finish()
   WorkPool(const WorkPool&) = delete;
   WorkPool& operator=(const WorkPool&) = delete;
 
-  // Runs the job under its meter. False, and the job is dropped, when too many wait or finish() has begun.
-  // An exception ends that job alone: it is logged.
+  // Queues a job, to run under its meter. Returns false, and drops the job, when too many wait or finish()
+  // has begun. An exception ends that job alone: it is logged.
   bool post(ClientJob job);
-  // Stops the meters of all jobs, those that are still to come too: each ends at its next step.
+  // Stops the meters of all jobs, present and future: each job ends at its next counted step.
   void stop_work();
-  // stop_work(); lets what waits end, refuses more, and ends the threads. Idempotent; not to be called by a
-  // job.
+  // Calls stop_work(), lets waiting jobs end, refuses new ones, and ends the threads. Idempotent; a job must
+  // not call it.
   void finish();
 
  private:

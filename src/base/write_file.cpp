@@ -27,8 +27,8 @@ fs::path beside(const fs::path& path) {
   return name += fmt::format(".{}.part", ::getpid());
 }
 
-// Opens a file to write. A named pipe that nobody reads is refused and not waited for; one that is read may
-// be slow.
+// Opens a file to write. Refuses a named pipe that nobody reads instead of waiting; writes to one that is
+// read may wait.
 int open_to_write(const fs::path& path, int flags) {
   const int file =
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags, kMode);
@@ -36,7 +36,7 @@ int open_to_write(const fs::path& path, int flags) {
   return file;
 }
 
-// Returns 0 where a file can be written there, or errno. Leaves what is there as it is.
+// Returns 0 if a file can be written there, else errno. Leaves an existing file as it is.
 int fault_of_writing(const fs::path& path) {
   std::error_code error;
   const bool there = fs::exists(fs::symlink_status(path, error));
@@ -69,7 +69,7 @@ Status write_opened(const fs::path& path, std::string_view text, int flags) {
   return {};
 }
 
-// Returns 0, or errno of what failed. Streams keep none themselves: it is what the last call left.
+// Returns 0, or errno of what failed. Streams keep no reason themselves: it is that of the last system call.
 int write_stream(const fs::path& path, FunctionRef<void(std::ostream&)> write) {
   errno = 0;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);

@@ -55,8 +55,8 @@ void put_f16(float value, std::byte* to) {
 
 float rounded_to_f16(float value) { return f16_to_f32(f32_to_f16(value)); }
 
-// Codes lie in fields of `width` bits: field j of byte l of a run of `run` bytes holds element j * run + l of
-// the elements that the run covers. or_fields adds them to the codes, shifted up; put_fields is the inverse.
+// Adds codes to `codes`, shifted up. They lie in fields of `width` bits: field j of byte l of a run of `run`
+// bytes holds element j * run + l of those that the run covers. put_fields is the inverse.
 void or_fields(const std::byte* from, int width, int run, int shift, uint8_t* codes) {
   const int fields = 8 / width, mask = (1 << width) - 1;
   for (int e = 0; e < kBlock256; e += fields * run, from += run) {
@@ -79,13 +79,14 @@ void put_fields(const uint8_t* codes, int width, int run, int shift, std::byte* 
   }
 }
 
-// Bytes of a run of low fields: 32, but q6_k takes the low nibbles of 64 codes from 64 bytes in a row.
+// Returns the bytes of a run of low fields: 32, but q6_k has the low nibbles of 64 codes in 64 bytes in a
+// row.
 int low_run(DType dtype) { return dtype == DType::q6_k ? 64 : 32; }
 
 // ---- sub-block scales and minima
 
-// q4_k and q5_k: eight 6-bit scales and minima in 12 bytes; the last four have their high bits in the top
-// bits of the first four's.
+// Unpacks the eight 6-bit scales and minima of q4_k and q5_k from 12 bytes; the high bits of the last four
+// are the top bits of the first four's bytes.
 void split_scales12(const std::byte* from, SuperBlock& out) {
   for (int i = 0; i < 4; i++) {
     const int one = byte_at(from, i), two = byte_at(from, i + 4), three = byte_at(from, i + 8);
@@ -105,7 +106,7 @@ void join_scales12(const SuperBlock& parts, std::byte* to) {
   }
 }
 
-// q3_k: sixteen 6-bit scales, less 32, in 12 bytes: eight bytes of low nibbles, four of high bits.
+// Unpacks the sixteen 6-bit scales of q3_k, less 32, from 12 bytes: eight of low nibbles, four of high bits.
 void split_scales6(const std::byte* from, SuperBlock& out) {
   for (int i = 0; i < 16; i++) {
     const int low = i < 8 ? byte_at(from, i) & 15 : byte_at(from, i - 8) >> 4;
@@ -147,12 +148,12 @@ void join_scales(DType dtype, const SuperBlock& parts, std::byte* to) {
 
 // ---- packing
 
-// The importance of a sub-block's values; null where none is known.
+// Returns the importance of a sub-block's values; null where none is known.
 const float* part_of(const float* importance, int at) {
   return importance == nullptr ? nullptr : importance + at;
 }
 
-// Scales without minima: what each sub-block wants, then as multiples of one d.
+// Finds scales without minima: the best of each sub-block, then rounded to multiples of one d.
 void fit_scales(const Layout& layout, const float* values, const float* importance, SuperBlock& parts) {
   static constexpr ScaleTries kTries{0.9f, 19};
   const int size = kBlock256 / layout.subs;
@@ -170,7 +171,7 @@ void fit_scales(const Layout& layout, const float* values, const float* importan
   }
 }
 
-// Scales and minima: likewise, each against a factor of its own.
+// Finds scales and minima likewise, rounded to multiples of d and dmin.
 void fit_affine(DType dtype, const Layout& layout, const float* values, const float* importance,
                 SuperBlock& parts) {
   const int size = kBlock256 / layout.subs, top = (1 << (layout.low_bits + layout.high_bits)) - 1;
@@ -195,7 +196,7 @@ void fit_affine(DType dtype, const Layout& layout, const float* values, const fl
   }
 }
 
-// The codes nearest to the values for the scales and minima as they are stored.
+// Finds the codes nearest to the values for the scales and minima as they are stored.
 void fit_codes(const Layout& layout, const float* values, SuperBlock& parts) {
   const int size = kBlock256 / layout.subs, levels = 1 << (layout.low_bits + layout.high_bits);
   const auto low = static_cast<float>(-layout.zero), high = static_cast<float>(levels - 1 - layout.zero);

@@ -1,9 +1,9 @@
 // Super-blocks of 256 weights: q2_k, q3_k, q4_k, q5_k and q6_k.
 //
-// A super-block holds 16 sub-blocks of 16 weights (q2_k, q3_k, q6_k) or 8 of 32 (q4_k, q5_k), each with a
-// small integer scale, and a minimum where the kind has one (q2_k, q4_k, q5_k), which one or two f16 numbers
-// of the super-block multiply: value = (d * scale) * code - dmin * minimum. Source: the GGML file format,
-// which this reads bit for bit; any packing is legal.
+// A super-block holds 16 sub-blocks of 16 weights (q2_k, q3_k, q6_k) or 8 of 32 (q4_k, q5_k). Each sub-block
+// has a small integer scale and, in q2_k, q4_k and q5_k, a minimum; one or two f16 factors of the super-block
+// multiply them: value = (d * scale) * code - dmin * minimum. The layout is that of the GGML file format,
+// read bit for bit; any choice of scales and codes is legal.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace fulmar {
 
 constexpr int64_t kBlock256 = 256;
 
-// A super-block taken apart. Sub-block s covers elements [s * 256 / subs, (s + 1) * 256 / subs).
+// A super-block, unpacked. Sub-block s covers elements [s * 256 / subs, (s + 1) * 256 / subs).
 struct SuperBlock {
   float d = 0, dmin = 0;  // dmin 0: the kind has no minima
   int subs = 16;          // 8 or 16
@@ -25,16 +25,16 @@ struct SuperBlock {
 };
 
 void split_block256(DType dtype, const std::byte* block, SuperBlock& out);
-// What split_block256 takes apart; d and dmin are rounded to f16.
+// Packs what split_block256 unpacks; d and dmin are rounded to f16.
 void join_block256(DType dtype, const SuperBlock& parts, std::byte* block);
 
-// One super-block to 256 numbers, in f32 in the order of the formula.
+// Decodes one super-block to 256 numbers, in f32 in the order of the formula.
 void decode_block256(DType dtype, const std::byte* block, float* out);
 
-// 256 finite numbers to one super-block: least squares by sub-block, then codes for the rounded scales.
+// Encodes 256 finite numbers: least squares by sub-block, then codes for the rounded scales.
 void encode_block256(DType dtype, const float* values, std::byte* block);
 
-// The same with each squared error counted by the importance of its value.
+// Encodes likewise, with each squared error weighted by the importance of its value (256 of them).
 void encode_block256(DType dtype, const float* values, const float* importance, std::byte* block);
 
 }  // namespace fulmar

@@ -82,7 +82,7 @@ void decode_even(const Even& even, const std::byte* block, float* out) {
   }
 }
 
-// Codes at a scale: the nearest, or what is behind the decimal point of x / scale + shift cut off.
+// Encodes at a scale: the nearest codes, or x / scale + shift without its fraction.
 void encode_even_codes(const Even& even, const float* values, float low, float scale, float shift,
                        std::byte* block) {
   const float reciprocal = inverse(scale);
@@ -113,7 +113,7 @@ void encode_even(const Even& even, const float* values, std::byte* block) {
   encode_even_codes(even, values, low, d, shift, block);
 }
 
-// The same with a scale and a minimum that were searched for, and codes for them as they are stored.
+// Encodes with a scale and a minimum found by search, and with codes for their rounded values.
 void encode_even(const Even& even, const float* values, const float* importance, std::byte* block) {
   static constexpr ScaleTries kTries{0.9f, 19};
   const int middle = (even.top + 1) / 2;

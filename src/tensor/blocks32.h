@@ -18,15 +18,15 @@ constexpr int64_t kBlock32 = 32;
 inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
 
-// One block to 32 numbers: scale times code in f32, then the minimum.
+// Decodes one block to 32 numbers: scale times code in f32, then plus the minimum.
 void decode_block32(DType dtype, const std::byte* block, float* out);
 
-// 32 finite numbers to one block. For all but iq4_nl the bytes are those that ggml writes; the scale is
-// rounded to f16 after the codes were found with the f32 one.
+// Encodes 32 finite numbers as one block. Except for iq4_nl the bytes are those that ggml writes: codes are
+// found with the scale in f32, then the scale is rounded to f16.
 void encode_block32(DType dtype, const float* values, std::byte* block);
 
-// The same by a search for the scale that makes the squared errors least, each counted by the importance of
-// its value. Not for q8_0.
+// Encodes likewise, but searches for the scale with the least sum of squared errors, each weighted by the
+// importance of its value (32 of them). Not for q8_0.
 void encode_block32(DType dtype, const float* values, const float* importance, std::byte* block);
 
 }  // namespace fulmar

@@ -14,14 +14,14 @@ uint16_t f32_to_bf16(float value);  // NaN stays NaN
 float f16_to_f32(uint16_t bits);
 uint16_t f32_to_f16(float value);  // overflow becomes infinity
 
-// Reads out.size() elements of `dtype` at `source` (any alignment) as f32: numbers are converted, whole
-// blocks decoded, and codes without the scale beside them give their levels.
+// Reads out.size() elements of `dtype` at `source` (any alignment) as f32: converts numbers, decodes whole
+// blocks; codes whose scale lies elsewhere give their levels.
 void to_f32(DType dtype, const void* source, std::span<float> out);
 
 // Writes values as `dtype` (f32, f16 or bf16) to `target`.
 void from_f32(std::span<const float> values, DType dtype, void* target);
 
-// Packs whole blocks of finite numbers in a block format (is_block).
+// Packs finite numbers, a whole number of blocks, in a block format (is_block).
 void encode_blocks(DType dtype, std::span<const float> values, std::byte* target);
 
 }  // namespace fulmar

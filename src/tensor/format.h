@@ -1,4 +1,4 @@
-// Facts of every number format: its name, and how many bytes so many elements take.
+// The facts of every number format: its name, and how many bytes a number of elements takes.
 #pragma once
 
 #include <cstddef>
@@ -46,31 +46,31 @@ inline constexpr Format kFormats[] = {
 
 constexpr const Format& format_of(DType dtype) { return kFormats[static_cast<size_t>(dtype)]; }
 
-// "f32", "q4_k", ...
+// Returns "f32", "q4_k", ...
 constexpr std::string_view name_of(DType dtype) { return format_of(dtype).name; }
 
-// Bytes of `count` elements, which are whole blocks.
+// Returns the bytes that `count` elements, a whole number of blocks, take.
 constexpr size_t bytes_for(DType dtype, int64_t count) {
   const Format& format = format_of(dtype);
   FULMAR_CHECK(count % format.block == 0);
   return static_cast<size_t>(count / format.block * format.bytes);
 }
 
-// Bytes of one element of a format that has elements: blocks have none.
+// Returns the bytes of one element; not for formats that store several elements together.
 constexpr size_t size_of(DType dtype) { return bytes_for(dtype, 1); }
 
-// Plain floating-point numbers.
+// Returns whether the format holds plain floating-point numbers.
 constexpr bool is_float(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f64;
 }
 
-// Floating-point numbers that kernels read as they are stored.
+// Returns whether it holds floating-point numbers that kernels read as they are stored.
 constexpr bool is_kernel_float(DType dtype) { return is_float(dtype) && dtype != DType::f64; }
 
-// Scales inside: blocks as GGUF files hold them.
+// Returns whether it holds blocks with their scales inside, as GGUF files have them.
 constexpr bool is_block(DType dtype) { return dtype >= DType::q4_0; }
 
-// Codes that mean nothing without the scales beside them.
+// Returns whether it holds codes that mean nothing without separate scales.
 constexpr bool is_scaled(DType dtype) {
   return dtype == DType::i8 || dtype == DType::f8_e4m3 || dtype == DType::i4 || dtype == DType::nf4;
 }

@@ -25,7 +25,7 @@ class UnitEncoder {
 
   size_t bytes() const { return searched_.size(); }
 
-  // `scale` is null where blocks have theirs inside.
+  // Encodes one block or group in both ways and keeps the better; `scale` is null where scales are inside.
   void encode(std::span<const float> values, std::span<const float> importance, std::byte* codes,
               float* scale) {
     count_errors(values, importance);

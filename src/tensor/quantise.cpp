@@ -30,7 +30,7 @@ constexpr std::array<Quantisation, 16> kQuantisations = {{{"q8_0", DType::q8_0},
                                                           {"int4", DType::i4, kSharedGroup},
                                                           {"fp8", DType::f8_e4m3, kWholeRow}}};
 
-// The next better one with shorter blocks or groups; the same where there is none.
+// Returns the next better quantisation with shorter blocks or groups; the same where there is none.
 std::string_view wider(const Quantisation& quantisation) {
   switch (quantisation.dtype) {
     case DType::q2_k:

@@ -15,7 +15,8 @@ float step_of(ScaleTries tries, int i) {
   return -tries.reach + 2 * tries.reach * static_cast<float>(i) / static_cast<float>(tries.tries - 1);
 }
 
-// The better of starting scales, each fitted to the levels that it gives; nearest(x) is the level for x.
+// Returns the best of the starting scales, each fitted to the levels that it gives; nearest(x) is the level
+// for x.
 template <class Nearest>
 float best_fit(const float* values, const float* importance, int64_t count, float lowest, ScaleTries tries,
                Nearest nearest) {

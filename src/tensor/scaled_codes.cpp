@@ -32,7 +32,7 @@ float largest_level(DType dtype) {
   return 1;
 }
 
-// The index of the nearest of ascending levels; on a tie the lower.
+// Returns the index of the nearest of ascending levels; on a tie the lower.
 size_t nearest_level(std::span<const float> levels, float x) {
   size_t low = 0, high = levels.size() - 1;
   while (low < high) {

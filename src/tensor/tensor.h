@@ -23,7 +23,7 @@ struct Tensor {
   int64_t count() const { return rows * cols; }
   bool contiguous() const { return stride == cols || rows <= 1; }
 
-  // T must be the type that dtype stands for (uint16_t for f16 and bf16).
+  // Returns the elements as T, which must be the type that dtype stands for (uint16_t for f16 and bf16).
   template <class T>
   T* as() const {
     return static_cast<T*>(data);
@@ -33,19 +33,19 @@ struct Tensor {
     return static_cast<T*>(data) + index * stride;
   }
 
-  // Rows [first, first + count) of this matrix.
+  // Returns rows [first, first + count_rows) of this matrix.
   Tensor slice_rows(int64_t first, int64_t count_rows) const {
     return {static_cast<std::byte*>(data) + static_cast<size_t>(first * stride) * size_of(dtype), dtype,
             count_rows, cols, stride};
   }
-  // Columns [first, first + count) of this matrix.
+  // Returns columns [first, first + count_cols) of this matrix.
   Tensor slice_cols(int64_t first, int64_t count_cols) const {
     return {static_cast<std::byte*>(data) + static_cast<size_t>(first) * size_of(dtype), dtype, rows,
             count_cols, stride};
   }
 };
 
-// Owns bytes that some backend allocated; gives them back to it on destruction.
+// Owns bytes that a backend allocated; returns them to it on destruction.
 class Buffer {
  public:
   using Release = std::function<void(void*)>;
@@ -68,7 +68,7 @@ class Buffer {
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 
-  // The first rows*cols elements as a matrix.
+  // Returns the first rows * cols elements as a matrix.
   Tensor matrix(DType dtype, int64_t rows, int64_t cols) const { return {data_, dtype, rows, cols, cols}; }
 
  private:

@@ -20,7 +20,7 @@ enum class WeightRole : uint8_t {
 };
 
 // A linear map from `in` to `out` channels, in the memory of one backend. Only the `linear` primitives and
-// the importers switch over the format.
+// the importers distinguish the formats.
 struct Weight {
   DType dtype = DType::f32;
   int64_t out = 0;
@@ -34,14 +34,14 @@ struct Weight {
 
   bool empty() const { return data == nullptr; }
   size_t bytes() const { return bytes_for(dtype, out * in); }
-  // True for one 16-bit float an element, which is all that a kernel without a loader for other formats may
-  // take; such a kernel asks this first. Whether it also takes `transposed` is its own question.
+  // Returns whether each element is one 16-bit float. A kernel without loaders for other formats must ask
+  // this first, and separately whether it can take a `transposed` weight.
   bool plain16() const { return dtype == DType::f16 || dtype == DType::bf16; }
 };
 
-// A matrix in host memory before a backend imports it. Element (i, j) of a plain format lies at
-// data + (i * row_stride + j * col_stride) * size_of(dtype); rows of blocks and of packed codes follow each
-// other without gaps (row_major).
+// A matrix in host memory before a backend imports it. Element (i, j) of a plain format is at data + (i *
+// row_stride + j * col_stride) * size_of(dtype); rows of blocks and of packed codes are contiguous
+// (row_major).
 struct HostMatrix {
   const std::byte* data = nullptr;
   DType dtype = DType::f32;

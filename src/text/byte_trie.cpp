@@ -63,7 +63,7 @@ class ByteTrieBuilder {
     }
   }
 
-  // A base at which all children's units are free, and lie behind the first 256.
+  // Returns a base at which the units of all children are free and not among the first 256.
   size_t find_base() {
     const size_t lowest = children_.front().byte;
     const size_t span = children_.back().byte + 1;

@@ -1,4 +1,4 @@
-// A map from byte strings to ids that finds the longest key at the front of a text: a double-array trie.
+// A map from byte strings to ids that finds the longest key at the start of a text: a double-array trie.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class ByteTrie {
   };
 
   ByteTrie() : ByteTrie(std::vector<Key>{}) {}
-  // Keys are distinct. Time and memory grow with their bytes, whatever they are.
+  // Builds the trie from distinct keys. Time and memory are proportional to their bytes, whatever these are.
   explicit ByteTrie(std::vector<Key> keys);
 
   Match longest_match(std::string_view text) const {
@@ -40,7 +40,7 @@ class ByteTrie {
  private:
   static constexpr int32_t kRoot = 0;
 
-  // The child of unit u by byte c is unit base(u) + c, if that one names u as its parent.
+  // The child of unit u for byte c is unit base(u) + c, if that unit's parent is u.
   struct Unit {
     int32_t base = 0;     // 0 for leaves: the first 256 units are nobody's children
     int32_t parent = -1;  // -1: nobody's

@@ -24,7 +24,7 @@ std::string with_plain_newlines(std::string_view text) {
   return plain;
 }
 
-// Lines without anything but blanks go; with `strip_lines` also the blanks around each line.
+// Removes lines that hold only white space; with `strip_lines` also the white space around each line.
 std::string without_empty_lines(std::string_view text, bool strip_lines) {
   std::string kept;
   kept.reserve(text.size());
@@ -39,7 +39,7 @@ std::string without_empty_lines(std::string_view text, bool strip_lines) {
   return kept;
 }
 
-// A text that forges no turn: without the mark that ends one, whatever is left beside it when one goes.
+// Removes the mark that ends a turn, also where removing one forms another, so that a text forges no turn.
 std::string without_mark(std::string_view text, std::string_view mark) {
   if (mark.empty()) return std::string(text);
   std::string kept;
@@ -86,7 +86,7 @@ std::string call_text(const CallMarks& marks, std::string_view name, std::string
   return fmt::format("{}{{\"name\":\"{}\",\"arguments\":{}}}{}", marks.open, name, arguments, marks.close);
 }
 
-// Tags around one line of JSON a function.
+// Describes the functions in tags, one line of JSON each.
 std::string tagged_section(const ChatOptions& options) {
   std::string text =
       "You may call these functions, each described by one line of JSON:\n"
@@ -96,7 +96,8 @@ std::string tagged_section(const ChatOptions& options) {
          "</tools>\nTo call one, write its name and its arguments as JSON between tags, once per call:\n";
 }
 
-// Markdown: a heading, the description, and the schema of the arguments in a fence.
+// Describes the functions in Markdown: a heading, the description, and the schema of the arguments in a
+// fence.
 std::string fenced_section(const ChatOptions& options) {
   std::string text = "These tools may be called:\n";
   for (const ToolDescription& tool : options.tools) {
@@ -165,7 +166,7 @@ Status check_names(std::span<const ChatMessage> messages, const ChatOptions& opt
   return {};
 }
 
-// Every tool message must answer a call made before it.
+// Checks that every tool message answers a call made before it.
 Status check_tool_answers(std::span<const ChatMessage> messages, const ChatOptions& options) {
   std::set<std::string_view> calls(options.calls_before.begin(), options.calls_before.end());
   for (const ChatMessage& message : messages) {

@@ -1,4 +1,4 @@
-// From messages to the prompt text that RWKV chat models are trained on: turns of roles and texts as a
+// Renders messages as the prompt text that RWKV chat models are trained on: turns of roles and texts as a
 // PromptTemplate has them, then the assistant suffix. Pure; knows nothing of JSON, tokens or models.
 #pragma once
 
@@ -14,11 +14,11 @@
 
 namespace fulmar {
 
-// Names stand in the prompt as they are, so they hold nothing that could end a turn or a call.
+// Names are written into the prompt unchanged, so they must hold nothing that could end a turn or a call.
 constexpr size_t kLongestFunctionName = 64, kLongestRole = 64;  // bytes
-// 1 to kLongestFunctionName of A-Z a-z 0-9 _ -
+// Returns whether the name has 1 to kLongestFunctionName characters of A-Z a-z 0-9 _ -
 bool is_function_name(std::string_view name);
-// 1 to kLongestRole bytes without control characters, ':' and U+273F, with which turns are marked.
+// Returns whether it has 1 to kLongestRole bytes, no control characters, ':' or U+273F, which mark turns.
 bool is_role(std::string_view role);
 
 struct ToolCall {
@@ -29,7 +29,7 @@ struct ToolCall {
 
 // A function that the model may call.
 struct ToolDescription {
-  std::string json;  // all that is told of it: an object without line ends
+  std::string json;  // all that the model is told: an object without line ends
   std::string name = {};
   std::string description = {};  // empty: none
   std::string parameters = {};   // JSON text of a schema; empty: anything
@@ -43,14 +43,14 @@ struct ChatMessage {
   std::vector<ToolCall> tool_calls;  // of role "assistant"
 };
 
-// Newlines inside a message: a blank line would read as the end of the turn.
+// Newlines inside a message: the model would read a blank line as the end of the turn.
 enum class CleanUp : uint8_t {
   none,       // verbatim
   collapse,   // strip the ends; runs of newlines become one
   tidy_lines  // besides, strip each line and drop the empty ones
 };
 
-// How the roles are called in the prompt. An empty name means the template's.
+// The roles' names in the prompt. An empty name means the template's.
 struct RoleNames {
   std::string user;
   std::string assistant;
@@ -68,17 +68,17 @@ struct ChatOptions {
   std::vector<std::string> calls_before;  // ids of calls in turns that came before these messages
 };
 
-// All system and developer messages form one system turn at the front; messages without content are skipped.
-// Errors (invalid): "Empty prompt" when no turn remains; a tool message whose tool_call_id answers no earlier
-// call; roles, the roles' names in the prompt, and names of called functions that are none. The result never
-// ends in a space.
+// Renders a chat. System and developer messages form one system turn at the start; messages without content
+// are skipped. The result never ends in a space. Errors (invalid): "Empty prompt" when no turn remains; a
+// tool message whose tool_call_id answers no earlier call; roles, the roles' names in the prompt, and names
+// of called functions that break the rules above.
 Result<std::string> render_chat(std::span<const ChatMessage> messages, const ChatOptions& options);
 
-// One user utterance as it is, with the suffix.
+// Renders one user utterance, unchanged, with the assistant suffix.
 std::string render_utterance(std::string_view utterance, ThinkMode think,
                              const PromptTemplate& chosen = world_template());
 
-// Fill in the middle: the model writes what belongs between prefix and suffix.
+// Renders a prompt to fill in the middle: the model writes what belongs between prefix and suffix.
 std::string render_infill(std::string_view prefix, std::string_view suffix);
 
 }  // namespace fulmar

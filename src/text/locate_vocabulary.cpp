@@ -24,7 +24,7 @@ fs::path if_file(const fs::path& path) {
   return fs::is_regular_file(path, error) ? path : fs::path();
 }
 
-// A model file may name a neighbour, nothing elsewhere on this machine.
+// Returns whether it names a file of the same folder: a model file may name no other place.
 bool is_plain_name(const std::string& name) {
   return name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
@@ -83,7 +83,7 @@ bool looks_like_vocabulary(const fs::path& file) {
   return (ending == ".txt" || ending == ".json") && name.find("vocab") != std::string::npos;
 }
 
-// By name, so that the same one is found every time.
+// Returns the candidates of a folder sorted by name, so that the same one is found every time.
 std::vector<fs::path> vocabulary_files(const fs::path& folder) {
   constexpr size_t kMost = 64;
   std::vector<fs::path> files;
@@ -95,7 +95,7 @@ std::vector<fs::path> vocabulary_files(const fs::path& folder) {
   return files;
 }
 
-// Written beside the target first: readers see the old file, none, or the whole new one.
+// Writes beside the target, then renames: readers see the old file, none, or the whole new one.
 Status install(const std::string& text, const fs::path& target) {
   std::error_code error;
   fs::create_directories(target.parent_path(), error);

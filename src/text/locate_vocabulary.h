@@ -1,5 +1,5 @@
-// Which vocabulary belongs to a model, and keeping the World vocabulary on this machine. The choice is a pure
-// function over what lies where; looking and reading are done around it.
+// Chooses the vocabulary of a model, and keeps the World vocabulary on this machine. The choice is a pure
+// function of the facts about files; the code around it looks for files and reads them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace fulmar {
 
-// Rows of the models that the World vocabulary belongs to, and its file's usual name.
+// Rows (vocabulary size) of the models that use the World vocabulary, and its file's usual name.
 inline constexpr int64_t kWorldRows = 65536;
 inline constexpr const char* kWorldFileName = "rwkv_vocab_v20230424.txt";
 
@@ -23,10 +23,10 @@ struct VocabularyQuery {
   std::filesystem::path explicit_vocabulary;  // --vocab; empty: choose from the model
   std::string named_in_model;                 // the checkpoint's metadata "tokenizer"; empty: none
   int64_t model_rows = 0;                     // size of the model's vocabulary; 0: unknown
-  Vocabulary in_model;                        // that the model file brings; empty: none
+  Vocabulary in_model;                        // from inside the model file; empty: none
 };
 
-// What was found on disk; paths of files that exist, empty ones for those that do not.
+// What was found on disk: paths of files that exist; empty where there is none.
 struct VocabularyFacts {
   std::filesystem::path told;            // --vocab, whether it exists or not
   std::string named;                     // as in the query
@@ -39,28 +39,28 @@ struct VocabularyFacts {
   int64_t model_rows = 0;
 };
 
-// A file to read; nothing: bytes.
+// A file to read; nothing: the vocabulary of bytes.
 using VocabularyChoice = std::optional<std::filesystem::path>;
 
-// The first that applies: told, named in the model, the model's own file, that of its folder, bytes for 256
+// Returns the first that applies: told, named in the model, the model's own file, its folder's, bytes for 256
 // rows, the World file beside a model of kWorldRows, the imported one. The error (not_found) says what to do.
 Result<VocabularyChoice> choose_vocabulary(const VocabularyFacts& facts);
 
-// The vocabulary among a folder's files ("*vocab*.txt", "*vocab*.json", "tokenizer.json") in whatever form;
-// empty: none that can be read. A model of kWorldRows takes the World vocabulary only. Errors: two files with
-// different vocabularies; another than the World one for such a model.
+// Finds the vocabulary among a folder's files ("*vocab*.txt", "*vocab*.json", "tokenizer.json"), in any
+// format; empty: none can be read. For a model of kWorldRows only the World vocabulary counts. Errors: two
+// files with different vocabularies; a model of kWorldRows with another vocabulary.
 Result<std::filesystem::path> find_folder_vocabulary(const std::filesystem::path& folder, int64_t model_rows);
 
-// Looks, chooses, reads and builds; what the model file brings is used unless --vocab is given. A vocabulary
-// with ids at or above model_rows is refused.
+// Finds, reads and builds the tokenizer. A vocabulary inside the model file is used unless --vocab is given.
+// Error: the vocabulary has ids at or above model_rows.
 Result<std::unique_ptr<Tokenizer>> choose_tokenizer(const VocabularyQuery& query);
 Result<std::unique_ptr<Tokenizer>> open_vocabulary_file(const std::filesystem::path& path);
 
 // Checks that `file` is the World vocabulary and installs it in the data folder, whole or not at all. Returns
-// where.
+// the installed path.
 Result<std::filesystem::path> import_vocabulary(const std::filesystem::path& file);
 
-// $XDG_DATA_HOME/fulmar, or ~/.local/share/fulmar.
+// Returns $XDG_DATA_HOME/fulmar, or ~/.local/share/fulmar.
 std::filesystem::path vocabulary_folder();
 
 }  // namespace fulmar

@@ -85,7 +85,7 @@ constexpr PromptTemplate kTemplates[] = {
      .quiet = SamplingAdvice{1.0, 0.28, 32, 0, 0, 0.996}},
 };
 
-// "g1h", "g1k2", "g2", ...: from G1h on.
+// Returns whether the part names a series from G1h on: "g1h", "g1k2", "g2", ...
 bool is_marked_series(std::string_view part) {
   const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
   if (part.size() < 2 || (part[0] != 'g' && part[0] != 'G') || !digit(part[1])) return false;

@@ -38,7 +38,7 @@ size_t digits_of(char letter, bool is_bytes) {
   return 0;
 }
 
-// Reads the escape at the front of `rest` (after the backslash), takes it off and appends what it means.
+// Reads the escape at the start of `rest` (after the backslash), removes it and appends its meaning.
 Status take_escape(std::string_view& rest, bool is_bytes, std::string& out) {
   if (rest.empty()) return wrong("found a backslash at the end of the literal");
   const char letter = rest[0];

@@ -8,9 +8,9 @@
 
 namespace fulmar {
 
-// `literal` is the whole of '..', "..", b'..' or b"..", with the escapes \t \n \r \\ \' \" \xHH and, outside
-// bytes literals, \uHHHH \UHHHHHHHH. Text stands for its UTF-8 bytes; there \xHH is a code point. The error
-// says what is wrong, without saying where.
+// Parses `literal`, the whole of '..', "..", b'..' or b"..", with the escapes \t \n \r \\ \' \" \xHH and,
+// except in bytes literals, \uHHHH \UHHHHHHHH. Text gives its UTF-8 bytes, where \xHH is a code point. The
+// error says what is wrong, but not where.
 Result<std::string> parse_python_literal(std::string_view literal);
 
 }  // namespace fulmar

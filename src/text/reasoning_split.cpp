@@ -11,7 +11,7 @@ constexpr std::string_view kClosingTag = "</think>";
 constexpr std::string_view kOpeningTag = "<think";
 constexpr std::string_view kBlanks = " \t\n\v\f\r";
 
-// Length of the longest end of `text` that begins `tag`.
+// Returns the length of the longest end of `text` that begins `tag`.
 size_t open_end(std::string_view text, std::string_view tag) {
   for (size_t length = std::min(text.size(), tag.size() - 1); length > 0; --length) {
     if (tag.starts_with(text.substr(text.size() - length))) return length;
@@ -96,7 +96,7 @@ bool ReasoningSplitter::take_bracket() {
   return true;
 }
 
-// True once the closing tag has been taken.
+// Takes reasoning from what is pending. Returns whether the closing tag was taken.
 bool ReasoningSplitter::take_reasoning(SplitText& out) {
   const size_t end = pending_.find(kClosingTag);
   const bool closed = end != std::string::npos;

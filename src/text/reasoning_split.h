@@ -1,4 +1,4 @@
-// Parts the thinking of a chat answer from its content while it streams. Pure; sees text only.
+// Separates the thinking of a chat answer from its content while it streams. Pure; sees text only.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace fulmar {
 
 enum class ReasoningFormat : uint8_t {
   split,        // "auto", "deepseek": thinking goes to a field of its own
-  inline_text,  // "none": it stays in the content, with the opening that the prompt holds put back in front
+  inline_text,  // "none": it stays in the content, after the opening that the prompt already has
 };
 std::optional<ReasoningFormat> parse_reasoning_format(std::string_view name);
 
-// How one answer is to be read.
+// How to read one answer.
 struct ReasoningMode {
   enum class Kind : uint8_t {
     content,      // no think block: all is content
@@ -27,7 +27,7 @@ struct ReasoningMode {
   };
   Kind kind = Kind::content;
   std::string_view opening;  // the part of the think block that the prompt holds already; static text
-  bool as_is = false;        // blanks that content begins with are part of it
+  bool as_is = false;        // leading white space is part of the content
 };
 ReasoningMode reasoning_mode(ThinkMode think, ReasoningFormat format,
                              const PromptTemplate& chosen = world_template());
@@ -37,18 +37,18 @@ struct SplitText {
   std::string content;
 };
 
-// The joined answers do not depend on how the text was cut. Content loses its leading blanks (except
-// inline_text and where it is wanted as it is), reasoning the '>' and the newlines after "<think".
+// The joined results do not depend on how the text was cut. Content loses its leading white space (except
+// with inline_text and as_is), reasoning the '>' and the newlines after "<think".
 class ReasoningSplitter {
  public:
   explicit ReasoningSplitter(ReasoningMode mode);
 
-  // Adds text and returns what can be told apart by now. What may be the beginning of "</think>" is held
-  // back.
+  // Adds text and returns the part that is decided. Holds back what may be the beginning of
+  // "</think>".
   SplitText feed(std::string_view text);
-  // Whether the text that comes next begins inside the think block.
+  // Returns whether the text that comes next begins inside the think block.
   bool thinking() const { return thinking_ && stage_ <= Phase::reasoning; }
-  // Nothing more will come: returns what was held back.
+  // Ends the text and returns what was held back.
   SplitText finish();
 
  private:
@@ -64,10 +64,10 @@ class ReasoningSplitter {
   bool take_bracket();
   bool take_reasoning(SplitText& out);
 
-  const Phase behind_;  // of what comes behind the think block
+  const Phase behind_;  // what follows the think block
   bool thinking_;       // what follows the first bracket is reasoning; an answer thinks once
   Phase stage_;
-  std::string pending_;  // not yet told apart
+  std::string pending_;  // not yet decided
 };
 
 }  // namespace fulmar

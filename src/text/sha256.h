@@ -6,7 +6,7 @@
 
 namespace fulmar {
 
-// SHA-256 as 64 lower-case hexadecimal digits; empty if the library refuses.
+// Returns SHA-256 as 64 lower-case hexadecimal digits; empty if the library refuses.
 std::string sha256_hex(std::string_view bytes);
 
 }  // namespace fulmar

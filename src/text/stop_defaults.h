@@ -1,4 +1,4 @@
-// Which stops mean "the turn is over" in a given vocabulary, when a request names none.
+// The stops that mean "the turn is over" in a vocabulary, for requests that name none.
 #pragma once
 
 #include <cstdint>

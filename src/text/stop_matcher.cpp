@@ -18,7 +18,7 @@ StopTexts::StopTexts(const std::vector<std::string>& texts) {
   link_suffixes();
 }
 
-// Level by level over the sorted texts: a node is a range of texts with a common beginning.
+// Builds the trie level by level over the sorted texts: a node is a range of texts with a common beginning.
 void StopTexts::build_trie(const std::vector<std::string>& texts) {
   std::vector<std::string_view> sorted(texts.begin(), texts.end());
   std::erase_if(sorted, [](std::string_view text) { return text.empty(); });

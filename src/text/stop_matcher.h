@@ -1,5 +1,5 @@
-// Stop sequences: finds the first of many stop texts (Aho-Corasick) in output that arrives in pieces, and
-// tells which bytes may be shown. Pure; works on bytes; knows nothing of tokens or characters.
+// Finds the first of many stop texts (Aho-Corasick) in output that arrives in pieces, and decides which bytes
+// may be shown. Pure; works on bytes; knows nothing of tokens or characters.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace fulmar {
 
-// The stop texts of one request as an automaton, to be shared by its rows. Immutable. Building takes time and
-// memory in proportion to the bytes of all texts; a step takes constant time on average, however many they
-// are.
+// The stop texts of one request as an automaton, shared by its rows. Immutable. Building takes time and
+// memory proportional to the bytes of all texts; a step takes constant time on average, however many texts
+// there are.
 class StopTexts {
  public:
-  // Empty texts are left out.
+  // Builds the automaton; empty texts are ignored.
   explicit StopTexts(const std::vector<std::string>& texts);
 
   bool empty() const { return nodes_.size() == 1; }
@@ -26,7 +26,7 @@ class StopTexts {
   friend class StopMatcher;
 
   struct Node {
-    uint32_t first_edge = 0;  // into edges_; a node's edges lie side by side, sorted by byte
+    uint32_t first_edge = 0;  // into edges_; a node's edges are contiguous, sorted by byte
     uint32_t edge_count = 0;
     uint32_t fail = 0;     // the longest proper suffix of this node's text that is a node, too
     uint32_t depth = 0;    // bytes of the node's text
@@ -46,7 +46,7 @@ class StopTexts {
   std::vector<Edge> edges_;
 };
 
-// How many bytes at the end of `text` are the beginning, but not the whole, of `mark`, which is not empty.
+// Returns the length of the longest end of `text` that begins `mark` and is shorter than it (not empty).
 size_t begun_at_end(std::string_view text, std::string_view mark);
 
 // Offsets count bytes from the first one pushed.
@@ -56,26 +56,26 @@ struct StopHit {
   std::string text;  // the stop text
 };
 
-// The match that starts earliest wins, also when another one is complete before it; of those that start at
-// the same byte the shortest. Bytes are held back as long as they may belong to the winning match.
+// The match that starts earliest wins, even when another is complete before it; of those that start at the
+// same byte the shortest. Bytes are held back as long as they may belong to the winning match.
 class StopMatcher {
  public:
-  // include_stop: the matched text is released, too.
+  // Makes a matcher; with include_stop the matched text is shown, too.
   StopMatcher(std::shared_ptr<const StopTexts> texts, bool include_stop);
   StopMatcher(const std::vector<std::string>& texts, bool include_stop);
 
-  // Adds bytes and returns those that may be shown now. Once there is a hit, what follows is ignored.
+  // Adds bytes and returns those that may be shown. After a hit all further bytes are ignored.
   std::string push(std::string_view bytes);
-  // Nothing more will come: decides what is still open (there may be a hit now) and returns the rest to show.
+  // Ends the text: decides what is still open, which may give a hit, and returns the rest to show.
   std::string finish();
 
   const std::optional<StopHit>& hit() const { return hit_; }
-  // While undecided: where the earliest match that is still possible starts. A state to return to must be the
-  // one before the token that holds this byte.
+  // Returns the start of the earliest match that is still possible while undecided. A state to return to must
+  // be the one before the token that holds this byte.
   std::optional<size_t> pending_start() const;
 
  private:
-  // The best match wins; held_from: offset of the first held byte.
+  // Decides on the best match; returns the bytes to show. held_from: offset of the first to hold back.
   std::string decide(size_t held_from);
   std::string release(size_t length);
 

@@ -42,7 +42,7 @@ constexpr std::pair<std::string_view, std::string_view> kLanguages[] = {
     {"xh", "Xhosa"},     {"yi", "Yiddish"},     {"yo", "Yoruba"},        {"zu", "Zulu"},
 };
 
-// Of a well-formed character.
+// Returns the code point of a well-formed character.
 char32_t code_point(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first;
@@ -59,7 +59,7 @@ bool is_han(char32_t c) {
 }
 bool is_cyrillic(char32_t c) { return in(c, 0x0400, 0x052F); }
 
-// Where the first line that holds nothing but white space begins, of a text without white space at its ends.
+// Returns where the first line of white space begins, of a text without white space at its ends.
 size_t blank_line(std::string_view text) {
   size_t from = text.find('\n');
   while (from != std::string_view::npos) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kWorldDigest = "1e6e1adc8d10aeee528862d6d6ce66db9c4ae254a7e6636f81cd6765ca053219";
 
-// A piece of the file, fit for a one-line message.
+// Returns a piece of the file in a form that fits a one-line message.
 std::string quoted(std::string_view found) {
   constexpr size_t kShown = 40;
   std::string text;

@@ -1,6 +1,6 @@
-// Reads vocabulary files of the World format: one token per line, `ID LITERAL LENGTH`, LITERAL a Python
-// string
-// ('..' or "..", standing for its UTF-8 bytes) or bytes literal (b'..'). Knows nothing of encoding.
+// Reads vocabulary files of the World format: one token per line, `ID LITERAL LENGTH`. LITERAL is a Python
+// string ('..' or "..", which stands for its UTF-8 bytes) or a bytes literal (b'..'). Knows nothing of
+// encoding.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,16 @@ struct Vocabulary {
 inline constexpr int32_t kMaxVocabularyId = (1 << 20) - 1;
 inline constexpr size_t kMaxVocabularyFileBytes = size_t{16} << 20;
 
-// `text` is the file's content; lines end in LF or CRLF, the last one may lack it. `name` stands in errors,
-// which name the line, what was found and what was wanted (ErrorKind::corrupt).
+// Parses a file's content; lines end in LF or CRLF, the last one may have no end. Errors (corrupt) begin with
+// `name` and give the line, what was found and what was wanted.
 Result<Vocabulary> parse_vocabulary(std::string_view text, std::string_view name);
 
-// Likewise, whatever the form: JSON where the text begins with a brace (parse_json_vocabulary), else lines.
+// Parses either format: JSON if the text begins with a brace (parse_json_vocabulary), else lines.
 Result<Vocabulary> parse_any_vocabulary(std::string_view text, std::string_view name);
 
-// A checksum over all ids and their bytes that does not depend on the form or order of the file.
+// Returns a checksum of all ids and their bytes that does not depend on the format or order of the file.
 std::string vocabulary_digest(const Vocabulary& vocabulary);
-// True for the World vocabulary (rwkv_vocab_v20230424.txt), in whatever form it came.
+// Returns whether it is the World vocabulary (rwkv_vocab_v20230424.txt), whatever format it came in.
 bool is_world_vocabulary(const Vocabulary& vocabulary);
 
 }  // namespace fulmar

@@ -24,7 +24,7 @@ bool stands_for_itself(uint32_t byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }
 
-// Byte by character of the byte-level alphabet; -1: none.
+// Returns the byte of each character of the byte-level alphabet; -1: none.
 std::array<int, 512> byte_level_alphabet() {
   std::array<int, 512> byte_of;
   byte_of.fill(-1);
@@ -35,7 +35,7 @@ std::array<int, 512> byte_level_alphabet() {
   return byte_of;
 }
 
-// One or two bytes of UTF-8 hold all characters of the alphabet; simdjson has checked that the text is valid.
+// Decodes a token, which simdjson found valid UTF-8; a character of the alphabet has one or two bytes.
 std::optional<std::string> from_byte_level(std::string_view token) {
   static const std::array<int, 512> byte_of = byte_level_alphabet();
   std::string bytes;

@@ -12,7 +12,7 @@ namespace fulmar {
 
 class WorldTokenizer : public Tokenizer {
  public:
-  // is_world: the vocabulary is the World one itself, not just of its format.
+  // Builds the tokenizer; is_world: the vocabulary is the World one, not only of its format.
   WorldTokenizer(const Vocabulary& vocabulary, bool is_world);
 
   using Tokenizer::encode;
@@ -20,7 +20,7 @@ class WorldTokenizer : public Tokenizer {
   std::string_view bytes(int32_t id) const override;
   int32_t vocabulary_size() const override { return static_cast<int32_t>(places_.size()); }
   std::string_view name() const override { return is_world_ ? "world" : "file"; }
-  // Id 0, unless the file gives it bytes.
+  // Returns id 0, unless the file gives it bytes.
   std::optional<int32_t> eos() const override;
 
  private:
