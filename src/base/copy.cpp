@@ -11,7 +11,7 @@ namespace fulmar {
 
 namespace {
 
-// A share takes a core several times as long as a thread's start; so many threads saturate the memory.
+// A share takes a core several times as long as starting a thread; this many threads saturate the memory.
 constexpr size_t kLeastShare = size_t{2} << 20, kMostThreads = 8;
 constexpr size_t kPage = 4096;
 

@@ -37,7 +37,7 @@ void JobThread::work() {
         std::exchange(job, {})();
       } catch (const std::exception& failure) {
         spdlog::error("job failed thread={} reason=\"{}\"", name_, failure.what());
-      } catch (...) {  // the jobs behind it are still to be done
+      } catch (...) {  // the jobs after it must still run
         spdlog::error("job failed thread={} reason=\"unknown\"", name_);
       }
     }

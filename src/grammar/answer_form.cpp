@@ -29,7 +29,8 @@ constexpr size_t kStateCost = 1'000;
 
 using Form = Result<std::shared_ptr<const Grammar>>;
 
-// How much of `mark` a text ends with that ended with its first `begun` bytes before `byte` came.
+// Returns how much of `mark` the text ends with after `byte`, if it ended with its first `begun` bytes
+// before.
 size_t begun_after(std::string_view mark, size_t begun, char byte) {
   if (mark.find(byte) == std::string_view::npos) return 0;
   const std::string text = std::string(mark.substr(0, begun)) + byte;
@@ -40,8 +41,8 @@ size_t begun_after(std::string_view mark, size_t begun, char byte) {
 
 enum class MayEnd : uint8_t { no, yes };
 
-// Takes any bytes until `mark` has appeared, then `next`; where it may end, the whole text may end before
-// that. Nothing may follow the place but what follows `next`.
+// Takes any bytes until `mark` has appeared, then `next`; with MayEnd::yes the whole text may also end before
+// that. Only what follows `next` may follow this place.
 Place until(Grammar& g, std::string_view mark, MayEnd may_end, Place next) {
   std::vector<Rule> begun(mark.size());  // by how much of the mark has come
   for (Rule& rule : begun) rule = g.new_rule();
@@ -60,7 +61,7 @@ Place until(Grammar& g, std::string_view mark, MayEnd may_end, Place next) {
   return g.call(begun[0], g.end());
 }
 
-// Blanks that models are trained to write between the turn's head and its text.
+// Takes the white space that models are trained to write between a turn's head and its text, then `next`.
 Place after_blanks(Grammar& g, Place next) {
   const Place line = g.text("\n", next);
   return g.branch({next, g.text(" ", next), line, g.text("\n", line)});
@@ -72,8 +73,8 @@ bool apart_from_letters(Automaton& automaton, Automaton::State state, uint8_t bl
   return automaton.first_alike(state, blank) != automaton.first_alike(state, 'a');
 }
 
-// Walks the first states of an answer, breadth first. Whoever asked finds out here, and not from an answer
-// that lacks what has been left out, that a text has too many readings.
+// Walks the first states of an answer, breadth first, so that a text with too many readings is refused here
+// and not found later, in an answer for which readings were left out.
 Status check_width(const std::shared_ptr<const Grammar>& grammar) {
   Automaton automaton(grammar);
   size_t cost = 0;
@@ -131,8 +132,8 @@ struct Workshop {
   Status take_bytes(const JsonValue& schema) {
     return budget.take(Budget::Item::bytes, json_text(schema).size());
   }
-  // The values of a schema. Of one that is not strict what cannot be kept is loosened, where `loosely` all of
-  // it. `owner` stands before texts of it.
+  // Returns the rule of a schema's values. A schema that is not strict is loosened where it cannot be kept,
+  // and wholly if `loosely` is set. `owner` begins the texts about it.
   Result<Rule> schema(const JsonValue& schema, bool strict, const std::string& owner = {}) {
     if (!strict && loosely) return rules.any_object(kFreeDepth);
     Loosened given_up;
@@ -163,8 +164,8 @@ struct Workshop {
   bool loosely = false;  // schemas that are not strict give way to any object
 };
 
-// Calls `make` with a workshop under the options' budget, or under a fresh one. Where what is not strict is
-// too large together with the rest, it gives way to any object.
+// Calls `make` with a workshop under the options' budget, or under a fresh one. If the schemas together are
+// too large, those that are not strict are replaced by any object.
 template <class Make>
 Form in_workshop(const FormOptions& options, bool all_strict, const Make& make) {
   const Budget before = options.budget ? *options.budget : Budget();
@@ -211,7 +212,7 @@ bool names_object(const JsonValue* type) {
   return type && is_object(*type);
 }
 
-// Arguments are an object, whether their schema says so or not. Nothing: it does.
+// Makes a schema of arguments one of objects, which arguments always are. Nothing: it is one already.
 std::optional<JsonValue> made_object(const CallableTool& tool, Loosened& loosened, const std::string& owner) {
   const JsonValue* type = tool.parameters.find("type");
   if (names_object(type) || (type && tool.strict)) return std::nullopt;
@@ -226,7 +227,7 @@ std::optional<JsonValue> made_object(const CallableTool& tool, Loosened& loosene
   return JsonValue(JsonObject(std::move(members)));
 }
 
-// What follows the opening mark of the first call.
+// Returns the place after the opening mark of the first call.
 Result<Place> calls_of(Workshop& shop, const CallForm& form) {
   const auto& [tools, several, marks] = form;
   Grammar& g = *shop.grammar;

@@ -1,5 +1,5 @@
-// What a constrained answer of a chat looks like from its first byte to its last: the rest of a think block,
-// then JSON or tool calls.
+// The forms of a constrained chat answer from its first byte to its last: the rest of a think block, then
+// JSON, tool calls or another text.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace fulmar {
 
-// How the answer begins, by where the prompt ends.
+// How the answer begins, which depends on the end of the prompt.
 enum class AnswerStart : uint8_t {
   plain,       // perhaps a space or newlines
   open_tag,    // a '>' is missing, then as plain
@@ -31,58 +31,58 @@ struct CallableTool {
   bool strict = true;    // else the schema is kept as far as it can be
 };
 
-// What holds for any form.
+// Options of every form.
 struct FormOptions {
   Whitespace whitespace = Whitespace::none;  // between the tokens of JSON
   MemberOrder order = MemberOrder::schema;   // of the members of objects
   bool unlisted = false;                     // members that a schema lets be without listing them
   bool strict = true;                        // of a format's schema; a function has its own
-  Loosened* loosened = nullptr;              // gets what was loosened; null: nobody asks
-  // Pays for the making, and may stop it; null: a budget of its own, as Budget::kDefault.
+  Loosened* loosened = nullptr;              // gets what was loosened; may be null
+  // Pays for the making, and may stop it; null: a budget of its own, Budget::kDefault.
   Budget* budget = nullptr;
 };
 
-// All forms have a bound on what they cost to make (Budget) and to walk (Automaton). Beyond it, and where one
-// text would have to be read in more ways at once than an automaton holds, the error is of kind unsupported;
-// where the budget's stop flag was raised, unavailable. A schema that is not strict is not refused for what
-// it says: what cannot be kept of it is loosened, all of it if need be.
+// Every form bounds what it costs to make (Budget) and to walk (Automaton). Error unsupported: the cost is
+// beyond the bound, or one text would have more readings at once than an automaton holds. Error unavailable:
+// the budget's stop flag was raised. A schema that is not strict is never refused for its content: what
+// cannot be enforced is loosened, the whole schema if need be.
 
-// Any complete JSON object.
+// Makes the form of any complete JSON object.
 Result<std::shared_ptr<const Grammar>> json_object_form(AnswerStart start, const FormOptions& options = {});
-// A value of the schema.
+// Makes the form of the values of a schema.
 Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema,
                                                         const FormOptions& options = {});
-// {"name":...,"arguments":{...}} between marks, once, or up to kMaxCalls times.
+// Makes the form of calls, {"name":...,"arguments":{...}} between marks: one, or up to kMaxCalls of them.
 Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
                                                       const std::vector<CallableTool>& tools, bool several,
                                                       const CallMarks& marks = kTaggedCall,
                                                       const FormOptions& options = {});
 inline constexpr int64_t kMaxCalls = 16;
-// Any text in which no call begins; or that, and then calls with which it ends. Where the answer begins in a
-// think block, none begins before the block's end.
+// Makes the form of a text without calls, or of a text that ends in calls. Where the answer begins in a think
+// block, no call begins before the block's end.
 Result<std::shared_ptr<const Grammar>> text_or_calls_form(AnswerStart start,
                                                           const std::vector<CallableTool>& tools,
                                                           bool several, const CallMarks& marks = kTaggedCall,
                                                           const FormOptions& options = {});
-// The texts that have stood in such an answer, one after the other, when its first call begins.
+// Returns the texts that precede the first call in such an answer, one after the other.
 std::vector<std::string> before_calls(AnswerStart start, const CallMarks& marks);
-// Either of both: a value of the schema (null: any object), or calls.
+// Makes the form of either a value of the schema (null: any object) or calls.
 Result<std::shared_ptr<const Grammar>> schema_or_calls_form(AnswerStart start, const JsonValue* schema,
                                                             const std::vector<CallableTool>& tools,
                                                             bool several,
                                                             const CallMarks& marks = kTaggedCall,
                                                             const FormOptions& options = {});
 
-// Texts that are no JSON stand at the very beginning of an answer, or behind its think block, without a blank
-// that is not theirs.
+// Texts that are not JSON begin exactly at the start of the answer, or after its think block, without extra
+// white space.
 
-// One of the texts. Errors (invalid): none; one that is empty or no UTF-8.
+// Makes the form of one of the texts. Errors (invalid): no texts; one that is empty or not UTF-8.
 Result<std::shared_ptr<const Grammar>> choice_form(AnswerStart start, const std::vector<std::string>& texts,
                                                    const FormOptions& options = {});
-// A text that the regular expression (see parse_pattern) matches as a whole.
+// Makes the form of a text that the regular expression (see parse_pattern) matches as a whole.
 Result<std::shared_ptr<const Grammar>> regex_form(AnswerStart start, std::string_view pattern,
                                                   const FormOptions& options = {});
-// A text of the grammar: GBNF as llama.cpp takes it, or Lark. Errors: invalid, naming the line.
+// Makes the form of a text of the grammar: GBNF as in llama.cpp, or Lark. Errors: invalid, with the line.
 Result<std::shared_ptr<const Grammar>> gbnf_form(AnswerStart start, std::string_view text,
                                                  const FormOptions& options = {});
 Result<std::shared_ptr<const Grammar>> lark_form(AnswerStart start, std::string_view text,

@@ -8,7 +8,7 @@
 namespace fulmar {
 namespace {
 
-// A bijective mixer of 64 bits (the finalizer of SplitMix64).
+// Mixes 64 bits, bijectively (the finalizer of SplitMix64).
 uint64_t mixed(uint64_t bits) {
   bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
   bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBu;
@@ -96,7 +96,7 @@ int32_t Automaton::frame_of(Place place, int32_t caller, int32_t ticks) {
   return id;
 }
 
-// The ticks, or a number below 0 that stands for all from which nothing near tells them apart.
+// Returns the ticks, or a number below 0 for all ticks that nothing within kFarTicks distinguishes.
 int32_t Automaton::far_ticks(const Frame& frame) const {
   constexpr int32_t kAboveLeast = -1;
   constexpr int32_t kBelowLeast = -2;  // and below, by what is left of a period
@@ -133,7 +133,7 @@ int32_t Automaton::near_future(State state) {
              futures_.emplace(std::move(alike), static_cast<int32_t>(futures_.size())).first->second;
 }
 
-// Whether the frame tells that any kFreeCharacters plain characters go on.
+// Returns whether the frame says that any kFreeCharacters plain characters may follow.
 bool Automaton::is_free(const Frame& frame) const {
   const Grammar::Node& node = grammar_->node(frame.place);
   if (node.kind != Grammar::Kind::free) return false;
@@ -150,7 +150,7 @@ Automaton::FreeText Automaton::free_text(State state) const {
   }
   const Place plain = grammar_->plain_characters();
   FreeText text;
-  int32_t loop = -1;  // the frame behind the free text's character
+  int32_t loop = -1;  // the frame after the free text's character
   for (const int32_t id : reading(state).frames) {
     const Frame& frame = frames_[static_cast<size_t>(id)];
     if (frame.place != plain || frame.caller < 0) continue;
@@ -212,8 +212,8 @@ void Automaton::begin_reading() {
   }
 }
 
-// Adds every frame that takes the next byte once `place` has been reached within a call from `caller`; the
-// first of a branch first, so that where there are too many the later ones are left out.
+// Adds every frame that takes the next byte once `place` has been reached in a call from `caller`. The first
+// of a branch is added first, so that where there are too many frames the later ones are left out.
 void Automaton::reach(Place place, int32_t caller, Reading& next) {
   open_.assign(1, {place, caller});
   while (!open_.empty()) {
@@ -270,7 +270,7 @@ void Automaton::reach(Place place, int32_t caller, Reading& next) {
   }
 }
 
-// Goes on behind a tick with one more in the caller, which is a Count's frame.
+// Continues after a tick with one more in the caller, which is a Count's frame.
 void Automaton::reach_tick(const Grammar::Node& node, int32_t caller) {
   const Frame frame = frames_[static_cast<size_t>(caller)];
   const Grammar::Count& count = grammar_->count_of(grammar_->node(frame.place));

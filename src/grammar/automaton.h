@@ -1,5 +1,5 @@
-// Walks a grammar byte by byte over every reading at once; states are made as they are met (a lazy subset
-// construction) and remembered.
+// Walks a grammar byte by byte, following every reading at once. States are built when they are first reached
+// (a lazy subset construction) and remembered.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace fulmar {
 
-// What one step costs has a bound, whatever the grammar: a state holds at most kMaxFrames frames, and a step
-// looks at about kMaxVisits places. Beyond that, readings are left out: what is taken then still is a text of
-// the grammar, and a state that another byte could follow still has one.
+// The cost of a step is bounded, whatever the grammar: a state holds at most kMaxFrames frames, and a step
+// looks at about kMaxVisits places. Beyond that, readings are left out: what is then still accepted is a text
+// of the grammar, and a state that had a next byte still has one.
 class Automaton {
  public:
   using State = int32_t;
@@ -23,46 +23,46 @@ class Automaton {
   static constexpr size_t kMaxFrames = 1024;
   static constexpr size_t kMaxVisits = 4096;
 
-  // The grammar is finished.
+  // Starts at the root of a grammar, which is finished.
   explicit Automaton(std::shared_ptr<const Grammar> grammar);
 
   State start() const { return 0; }
-  // kDead when no complete text goes on with this byte.
+  // Returns the state after this byte; kDead when it begins no complete text.
   State step(State state, uint8_t byte) {
     const State known = step_of(state, byte).to;
     return known != kUnknown ? known : find_step(state, byte);
   }
-  // What the step took to find, in places looked at; the same whoever asked first. The step is known, and
-  // with it those of all bytes that lead alike, for nothing.
+  // Returns the cost of finding a known step, in places looked at; it does not depend on who asked first.
+  // Once a step is known, so are those of all bytes that lead to the same state, at no further cost.
   uint32_t cost(State state, uint8_t byte) const { return step_of(state, byte).cost; }
-  // The first of the bytes that lead alike. The step is known.
+  // Returns the first byte that leads to the same state as `byte`, whose step is known.
   uint8_t first_alike(State state, uint8_t byte) const { return step_of(state, byte).first_alike; }
   // Returns whether the text so far is complete.
   bool accepting(State state) const { return reading(state).accepting; }
   // Returns whether no byte may follow.
   bool final(State state) const { return reading(state).frames.empty(); }
 
-  // The byte that every text goes on with; nothing where there are several, or the text is complete.
+  // Returns the only byte that may follow; nothing where several may, or the text is complete.
   std::optional<uint8_t> only_byte(State state) const;
 
   size_t states() const { return states_.size(); }
-  // What it holds, about, the grammar included.
+  // Returns the approximate bytes of memory held, the grammar's included.
   size_t bytes() const;
   // Returns whether readings have been left out.
   bool narrowed() const { return narrowed_; }
-  // Names what the state takes within the next kFarTicks bytes: states of one name differ only in counts that
-  // are farther than that from their bounds.
+  // Returns an id of what the state accepts within the next kFarTicks bytes: states with the same id differ
+  // only in counts that are farther than that from their bounds.
   int32_t near_future(State state);
   static constexpr int64_t kFarTicks = 256;
   struct FreeText {
-    int64_t characters = 0;     // any text of so many characters of a JSON string goes on from here
-    bool nothing_else = false;  // and no longer one
+    int64_t characters = 0;     // any text of this many characters of a JSON string may follow
+    bool nothing_else = false;  // and no longer text may
   };
   FreeText free_text(State state) const;
-  // free_text() is kFreeCharacters or more.
+  // Returns whether free_text() is at least kFreeCharacters.
   bool is_free(State state);
   static constexpr int64_t kFreeCharacters = Grammar::kFreeCharacters;
-  // A fresh automaton whose start is `state` of this one: forgets everything else.
+  // Returns a new automaton that starts at `state` of this one and has forgotten everything else.
   Automaton rooted_at(State state) const;
 
  private:
@@ -70,15 +70,15 @@ class Automaton {
 
   static constexpr int32_t kNoTicks = std::numeric_limits<int32_t>::min();
 
-  // A place that takes a byte or is free, and the frame to which its rule returns (-1: the text is complete
-  // then). The frame of a Count's body stands at the Count, with the number of ticks so far.
+  // A place that takes a byte or is free, and the frame to which its rule returns (-1: the text is then
+  // complete). The frame of a Count's body has the Count as its place, with the number of ticks so far.
   struct Frame {
     Place place = 0;
     int32_t caller = -1;
     int32_t ticks = kNoTicks;
-    // The frame that stands for all those from which the next kFarTicks ticks lead alike: perhaps itself.
+    // The frame that stands for all that agree with this one on the next kFarTicks ticks; may be itself.
     int32_t alike = -1;
-    // Of the place and of all callers: orders frames alike in every automaton of the grammar.
+    // A hash of the place and of all callers: orders frames the same way in every automaton of the grammar.
     uint64_t print = 0;
   };
   struct Step {
@@ -133,7 +133,7 @@ class Automaton {
   size_t frames_read_ = 0;  // by all states together
   bool narrowed_ = false;
 
-  // Of the reading that is being found.
+  // State of the reading that is being built.
   std::vector<Point> open_;
   std::vector<uint32_t> met_in_;  // by frame: the last reading that met it
   uint32_t reading_number_ = 0;

@@ -27,7 +27,7 @@ struct Sequences {
   std::string low, high;
 };
 
-// The ways of a choice by the place behind, so that bytes that lead alike are one way.
+// The ways of a choice by the place that follows, so that bytes that lead to the same place are one way.
 using Ways = std::map<Place, ByteSet>;
 
 void add_way(Ways& ways, unsigned first, unsigned last, Place next) {
@@ -35,7 +35,7 @@ void add_way(Ways& ways, unsigned first, unsigned last, Place next) {
 }
 
 // Adds the first bytes of the sequences, which are sorted and do not overlap, each with the place that takes
-// the rest of it.
+// the rest of its sequence.
 void add_sequences(Grammar& g, const std::vector<Sequences>& all, Place next, Ways& ways);
 
 // Returns the place that takes one of the sequences. Empty ones lead to `next`.
@@ -72,7 +72,7 @@ void add_sequences(Grammar& g, const std::vector<Sequences>& all, Place next, Wa
 
 bool needs_escape(uint32_t point) { return point < kFirstPlain || point == '"' || point == '\\'; }
 
-// One name for each set.
+// Returns a name that is different for each set.
 std::string name_of(const CodePointSet& set) {
   std::string name;
   for (const auto& [first, last] : set.ranges()) {
@@ -122,7 +122,7 @@ void CodePointSet::add(uint32_t first, uint32_t last) {
   if (last > kLastSurrogate) add_any(std::max(first, kLastSurrogate + 1), std::min(last, kLastCodePoint));
 }
 
-// Joins what overlaps or touches.
+// Adds a range, and joins ranges that overlap or touch.
 void CodePointSet::add_any(uint32_t first, uint32_t last) {
   const auto begin = std::find_if(ranges_.begin(), ranges_.end(),
                                   [&](const Range& range) { return range.second + 1 >= first; });

@@ -1,4 +1,4 @@
-// Sets of Unicode code points, and their UTF-8 forms within a JSON string as places of a grammar.
+// Sets of Unicode code points, and their UTF-8 forms in a JSON string as places of a grammar.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline constexpr uint32_t kFirstSurrogate = 0xD800;
 inline constexpr uint32_t kLastSurrogate = 0xDFFF;
 constexpr bool is_surrogate(uint32_t point) { return point >= kFirstSurrogate && point <= kLastSurrogate; }
 
-// Ranges in order that do not touch; both ends included. Surrogates are never members.
+// Sorted ranges that do not touch; both ends are included. Surrogates are never members.
 class CodePointSet {
  public:
   using Range = std::pair<uint32_t, uint32_t>;
@@ -37,11 +37,11 @@ class CodePointSet {
   std::vector<Range> ranges_;
 };
 
-// True for a character that most texts take and JSON writes as it is: no control character, quote, backslash
-// or surrogate, and none of the two line ends that the dot of a pattern leaves out.
+// Returns whether most texts accept the character and JSON writes it as it is: no control character, quote,
+// backslash or surrogate, and neither of the two line ends that the dot of a pattern excludes.
 bool is_plain(uint32_t point);
 
-// Of a text that is UTF-8.
+// Returns the code points of a text, which is UTF-8.
 std::vector<uint32_t> code_points_of(std::string_view text);
 
 enum class CharacterForm : uint8_t {
@@ -49,7 +49,7 @@ enum class CharacterForm : uint8_t {
   in_json,  // raw UTF-8, and the shortest escape where a JSON string asks for one (RFC 8259)
 };
 
-// One character of the set, then `next`. An empty set: nothing.
+// Takes one character of the set, then goes to `next`. An empty set takes nothing.
 Place character_of(Grammar& grammar, const CodePointSet& set, CharacterForm form, Place next);
 
 }  // namespace fulmar

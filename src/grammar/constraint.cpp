@@ -45,7 +45,7 @@ Constraint::Mask Constraint::allowed(State state, size_t& work) {
   return masks_.front().second;
 }
 
-// Keeps the figures that are read without the lock.
+// Updates the figures that are read without the lock.
 void Constraint::count() {
   states_ = automaton_.states();
   bytes_ = automaton_.bytes() + masks_.size() * tree_->words() * sizeof(uint64_t);
@@ -88,7 +88,7 @@ std::shared_ptr<Constraint> Constraint::rooted_at(State state) {
   return std::make_shared<Constraint>(automaton_.rooted_at(state), tree_);
 }
 
-// Goes on in a constraint of its own where the shared one has grown too large.
+// Continues in a constraint of its own if the shared one has grown too large.
 void ConstraintWalk::leave_full() {
   if (!constraint_->full()) return;
   constraint_ = constraint_->rooted_at(state_);

@@ -1,5 +1,5 @@
-// Grammar-constrained decoding: a finished grammar bound to a vocabulary, and which tokens may come next, row
-// by row. Rows of equal grammars share what has been found out.
+// Grammar-constrained decoding: a finished grammar bound to a vocabulary, and the tokens that each row may
+// take next. Rows with the same grammar share what was computed.
 #pragma once
 
 #include <atomic>
@@ -17,13 +17,13 @@
 
 namespace fulmar {
 
-// Thread-safe. Remembers masks by what states take next, the latest kMaxMasks of them.
+// Thread-safe. Remembers the latest kMaxMasks masks, by what states accept next.
 class Constraint {
  public:
   using State = Automaton::State;
   using Mask = std::shared_ptr<const std::vector<uint64_t>>;
   static constexpr size_t kMaxMasks = 128;
-  // An automaton with more states is left to those that walk it, and new rows begin with a fresh one.
+  // Rows that walk an automaton with more states leave it, and new rows begin with a fresh one.
   static constexpr size_t kMaxStates = 4096;
 
   Constraint(Automaton automaton, std::shared_ptr<const TokenTree> tree)
@@ -31,23 +31,23 @@ class Constraint {
     count();
   }
 
-  // The tokens that may follow; at least one, unless `final`. Empty: all of them, as mostly where the text is
-  // free. Adds to `work` what TokenTree::mark takes, nothing where the mask is remembered.
+  // Returns the tokens that may follow; at least one, unless `final`. Empty: all of them, as in most states
+  // of a free text. Adds to `work` the cost of TokenTree::mark, nothing where the mask is remembered.
   Mask allowed(State state, size_t& work);
   bool remembers(State state);
-  // See TokenTree::forced.
+  // Returns TokenTree::forced for the state.
   std::optional<int32_t> forced(State state);
-  // Returns the state behind the bytes; kDead when one does not fit.
+  // Returns the state after the bytes; kDead when one of them does not fit.
   State advance(State state, std::string_view bytes);
   bool accepting(State state);
   bool final(State state);
   // Returns whether any bytes may follow, and the text may end.
   bool free(State state);
-  // Waits for nobody.
+  // Returns whether it has too many states. Takes no lock.
   bool full() const { return states_.load(std::memory_order_relaxed) > kMaxStates; }
-  // What it holds, about; it grows with use. Waits for nobody.
+  // Returns the approximate bytes of memory held; they grow with use. Takes no lock.
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // Returns one that begins with `state` and has found out nothing yet.
+  // Returns a constraint that begins at `state` and has computed nothing yet.
   std::shared_ptr<Constraint> rooted_at(State state);
 
  private:
@@ -64,26 +64,26 @@ class Constraint {
   std::unordered_map<int32_t, Masks::iterator> mask_of_;
 };
 
-// One row's way through a constraint.
+// One row's position in a constraint.
 class ConstraintWalk {
  public:
-  // `stop`: the token that may end the row wherever the text is complete; nothing: it ends there by itself.
+  // Begins a row. `stop`: the token that may end it where the text is complete; nothing: it ends by itself.
   ConstraintWalk(std::shared_ptr<Constraint> constraint, const Tokenizer& tokenizer,
                  std::optional<int32_t> stop)
       : constraint_(std::move(constraint)), tokenizer_(tokenizer), stop_(stop) {}
 
-  // Bit per id; valid until the next call.
+  // Returns a bit per id; valid until the next call.
   std::span<const uint64_t> allowed();
-  // Whether allowed() has nothing to work out.
+  // Returns whether allowed() needs no computation.
   bool ready() const { return mask_ || state_ == Automaton::kDead || remembered(); }
-  // Works it out; see Constraint::allowed.
+  // Computes what allowed() returns; returns the work, see Constraint::allowed.
   size_t prepare();
-  // The token that the text goes on with, being determined; see TokenTree::forced.
+  // Returns the next token where the grammar leaves no choice; see TokenTree::forced.
   std::optional<int32_t> forced();
   void accept(int32_t token);
   bool complete() const;
-  // Whether the stop id ends the row here. Where a free text has gone over into a constrained one, only the
-  // token that may end it does.
+  // Returns whether the stop id ends the row here. Where a free text has turned into a constrained one, only
+  // the token that may end it does.
   bool heeds(int32_t stop) const { return !bound_ || stop == stop_; }
 
  private:
@@ -94,7 +94,7 @@ class ConstraintWalk {
   const Tokenizer& tokenizer_;
   const std::optional<int32_t> stop_;
   Constraint::State state_ = 0;
-  bool bound_ = false;                            // the text was free, and is no longer
+  bool bound_ = false;                            // the text was free and has become constrained
   Constraint::Mask mask_;                         // of the state; null: not yet asked for
   std::optional<std::optional<int32_t>> forced_;  // of the state; the outer one empty: not yet asked for
   std::vector<uint64_t> with_stop_;

@@ -78,7 +78,7 @@ namespace {
 struct StringFormat {
   std::string_view name;
   std::string_view pattern;      // anchored at both ends
-  std::string_view widest = {};  // what anybody takes for one; empty: not known
+  std::string_view widest = {};  // what any reader accepts as one; empty: unknown
 };
 
 constexpr StringFormat kFormats[] = {
@@ -111,7 +111,7 @@ constexpr StringFormat kFormats[] = {
 
 class KeptTexts {
  public:
-  // The strings in which the pattern is found; null where it is empty.
+  // Returns the strings in which the pattern is found; null where it is empty.
   const TextAutomaton* of(std::string_view pattern) {
     if (pattern.empty()) return nullptr;
     std::call_once(made_, [&] {
@@ -130,7 +130,7 @@ class KeptTexts {
   TextAutomaton texts_;
 };
 
-// The place of a format in the table; its size: there is none of this name.
+// Returns the index of a format in the table, or its size if there is none of this name.
 size_t index_of(std::string_view name) {
   const auto* found = std::find_if(std::begin(kFormats), std::end(kFormats),
                                    [&](const StringFormat& format) { return format.name == name; });

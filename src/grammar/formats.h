@@ -1,5 +1,5 @@
-// The values of `format` that are kept, as automata. Each is made at its first use and kept for good: it is
-// the same in every schema, and nobody pays for it.
+// The values of `format` that are supported, as automata. Each is made at its first use and never freed: it
+// is the same in every schema, and no budget pays for it.
 #pragma once
 
 #include <string_view>
@@ -8,10 +8,10 @@
 
 namespace fulmar {
 
-// Returns the strings of the format that are written, which may be fewer than it admits; null: it asks for
-// nothing here.
+// Returns the strings that are written for the format, perhaps fewer than it admits; null: the format is
+// ignored here.
 const TextAutomaton* format_texts(std::string_view format);
-// Returns all strings that anybody takes for one of this format; null: they are not known.
+// Returns all strings that any reader accepts for the format; null: unknown.
 const TextAutomaton* widest_format_texts(std::string_view format);
 
 }  // namespace fulmar

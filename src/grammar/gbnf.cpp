@@ -61,7 +61,7 @@ class GbnfParser {
     return name;
   }
 
-  // Within groups a line's end is a blank.
+  // Parses alternatives; inside groups the end of a line counts as white space.
   Result<SyntaxNode> choice(int depth) {
     if (depth > kMaxSyntaxDepth) {
       return reader_.unsupported(fmt::format("nesting of more than {} groups", kMaxSyntaxDepth));

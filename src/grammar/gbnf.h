@@ -8,9 +8,9 @@
 
 namespace fulmar {
 
-// Takes rules over lines, # comments, "texts" and [classes] with their escapes (\n \r \t \\ \" \[ \] \xHH
+// Parses rules over lines, # comments, "texts" and [classes] with their escapes (\n \r \t \\ \" \[ \] \xHH
 // \uHHHH \UHHHHHHHH), '.', groups, '|', and * + ? {n} {n,} {n,m}; the root is the rule `root`. Errors:
-// invalid, naming the line and what was wanted; unsupported, for <tokens>.
+// invalid, with the line and what was wanted; unsupported, for <tokens>.
 Result<Syntax> parse_gbnf(std::string_view text);
 
 }  // namespace fulmar

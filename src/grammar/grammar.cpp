@@ -13,7 +13,7 @@ constexpr size_t kPlaceCost = 2;
 
 }  // namespace
 
-// False where no place may be made any more.
+// Pays for places. Returns false where no more may be made.
 bool Grammar::pay(size_t places) {
   if (full()) return false;
   paid_ = budget_->take(Budget::Item::work, kPlaceCost * places);
@@ -95,7 +95,7 @@ Place Grammar::one_of(std::vector<std::string> texts, Place next) {
   return shared_texts(texts, 0, next);
 }
 
-// `texts`: sorted, different, and alike in their first `from` bytes.
+// Takes one of `texts`, which are sorted, distinct, and equal in their first `from` bytes, already taken.
 Place Grammar::shared_texts(std::span<const std::string> texts, size_t from, Place next) {
   const std::string& first = texts.front();
   if (texts.size() == 1) return text(std::string_view(first).substr(from), next);
@@ -117,7 +117,7 @@ Place Grammar::shared_texts(std::span<const std::string> texts, size_t from, Pla
   return text(std::string_view(first).substr(from, alike - from), branch(choices));
 }
 
-// `body` again and again, each counted: not the empty text.
+// Returns the rule that repeats `body`, at least once, and counts each repetition.
 Rule Grammar::counted(Rule body) {
   const auto [found, fresh] = counted_.emplace(body, -1);
   if (!fresh) return found->second;
@@ -208,7 +208,7 @@ bool Grammar::can_finish(const Node& node) const {
   return true;
 }
 
-// From the ends backwards: a place is looked at again only when one that it leads to has become useful.
+// Marks useful places from the ends backwards: revisits a place only when one after it has become useful.
 void Grammar::find_useful() {
   struct Edge {
     Place from;
@@ -251,7 +251,7 @@ void Grammar::find_useful() {
   }
 }
 
-// Takes the bytes of ways that lead to no complete text out of their choices.
+// Removes the bytes of ways that lead to no complete text from their choices.
 void Grammar::drop_useless_ways() {
   for (Choice& choice : choices_) {
     for (const Way& way : choice.ways) {
@@ -260,7 +260,7 @@ void Grammar::drop_useless_ways() {
   }
 }
 
-// Each set of bytes splits the classes that it holds in part.
+// Computes the classes of bytes: each byte set splits the classes of which it holds a part.
 void Grammar::find_byte_classes() {
   for (const ByteSet& set : sets_) {
     std::array<int, 512> renamed;  // by class, and whether the set holds the byte
@@ -275,8 +275,8 @@ void Grammar::find_byte_classes() {
   }
 }
 
-// Whether a rule can reach its own beginning without a byte taken. Rules never end at once (each takes at
-// least a byte), so that what follows a call is of no concern.
+// Returns whether a rule can reach its own beginning without taking a byte. Every rule takes at least a byte,
+// so what follows a call does not matter.
 bool Grammar::calls_itself_at_once() const {
   enum class Mark : uint8_t { fresh, open, done };
   std::vector<Mark> marks(nodes_.size(), Mark::fresh);

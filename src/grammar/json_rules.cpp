@@ -86,7 +86,7 @@ Place JsonRules::string(int64_t least, int64_t most, Place next) {
   return grammar_.text("\"", grammar_.repeat(character_, least, most, grammar_.text("\"", next)));
 }
 
-// Digits of one length from `low` to `high`, both of that length.
+// Takes digits from `low` to `high`, of the same length; at_low, at_high: all before equal the bound's.
 Place JsonRules::digits_between(std::string_view low, std::string_view high, bool at_low, bool at_high,
                                 Place next) {
   if (low.empty()) return next;

@@ -13,21 +13,21 @@
 
 namespace fulmar {
 
-// The largest whole number that is written where nothing bounds it: every reader holds it exactly.
+// The largest whole number that is written where nothing bounds it: every reader represents it exactly.
 inline constexpr std::string_view kLargestWhole = "999999999999999";
 inline constexpr size_t kWholeDigits = kLargestWhole.size();
 
-// Digits behind the point that are written at most.
+// The most digits that are written after the decimal point.
 inline constexpr int64_t kFractionDigits = 15;
 
-// Whole numbers from `least` to `most`, both included, as digits without a sign and without zeros in front.
+// Whole numbers from `least` to `most`, both included, as digits without sign and leading zeros.
 struct DigitRange {
   std::string least;
   std::string most;
 };
 
-// White space between the tokens of JSON. A model that never sees the end of a gap would write blanks for
-// ever, so each gap has a bound.
+// White space between the tokens of JSON. A model that never sees the end of a gap would write white space
+// for ever, so each gap has a bound.
 enum class Whitespace : uint8_t {
   none,      // compact
   normal,    // at most one blank, or one newline with up to kMaxIndent blanks or tabs
@@ -38,32 +38,32 @@ inline constexpr int64_t kMaxGap = 64;
 
 class JsonRules {
  public:
-  // The grammar must outlive the rules.
+  // Makes the rules in a grammar, which must outlive them.
   explicit JsonRules(Grammar& grammar, Whitespace whitespace = Whitespace::none);
 
-  // Signs of JSON's structure with the white space that may stand around them. `close` follows a value or an
-  // open sign's gap: it takes white space only before values' ends, so that no gap is taken twice.
+  // Takes a sign of JSON's structure with the white space around it. `close` follows a value or the gap of an
+  // open sign: it takes white space only after a value, so that no gap is taken twice.
   Place open(std::string_view sign, Place next);   // '{' or '[', then a gap
-  Place close(std::string_view sign, Place next);  // a gap, then '}' or ']': behind a value
-  // '}' or ']' alone: behind open(), whose gap has been taken already.
+  Place close(std::string_view sign, Place next);  // a gap, then '}' or ']': after a value
+  // Takes '}' or ']' alone: after open(), whose gap has been taken already.
   Place close_at_once(std::string_view sign, Place next) { return grammar_.text(sign, next); }
   Place comma(Place next);  // a gap, ',' and a gap
   Place colon(Place next);  // a gap, ':' and a gap
   Place gap(Place next);
 
-  // Any characters of a string, and the quote at its end.
+  // Takes any characters of a string, and the quote at its end.
   Place rest_of_string(Place next) { return grammar_.repeat(character_, 0, -1, grammar_.text("\"", next)); }
-  // A string of `least` to `most` characters; most < 0: any number.
+  // Takes a string of `least` to `most` characters; most < 0: any number.
   Place string(int64_t least, int64_t most, Place next);
-  // A whole number without a sign in the range, which is not empty.
+  // Takes a whole number without a sign in the range, which is not empty.
   Place digits(const DigitRange& range, Place next);
-  // Any number.
+  // Takes any number.
   Place number(Place next);
-  // Whatever JSON there is, nested at most `depth` deep.
+  // Returns the rule of any JSON value, nested at most `depth` deep.
   Rule any_value(int depth);
   Rule any_object(int depth);
 
-  // {"key":value,...} and [value,...] of any length.
+  // Takes {"key":value,...}, or [value,...] of `least` to `most` values.
   Place object_of(Rule value, Place next);
   Place array_of(Rule value, int64_t least, int64_t most, Place next);
 

@@ -1,4 +1,4 @@
-// Recursive descent over a Lark text. What is ignored stands behind every text, terminal and pattern of a
+// Recursive descent over a Lark text. What %ignore names may follow every text, terminal and pattern of a
 // rule.
 #include "grammar/lark.h"
 
@@ -127,7 +127,7 @@ class LarkParser {
     return reader_.unsupported("a directive other than %ignore and %import");
   }
 
-  // %import common.NAME, %import common.NAME -> OTHER, %import common (NAME, NAME).
+  // Reads %import common.NAME, %import common.NAME -> OTHER, or %import common (NAME, NAME).
   Status import() {
     skip_blanks();
     if (!reader_.take("common")) return reader_.unsupported("%import of another module than 'common'");
@@ -171,7 +171,7 @@ class LarkParser {
     return reader_.define(name, std::move(body), line);
   }
 
-  // Whether an alternative begins here, perhaps on a later line.
+  // Takes a '|', perhaps on a later line; returns whether there was one.
   bool takes_bar(int depth) {
     skip_blanks();
     const SyntaxReader::Mark before = reader_.mark();
@@ -211,7 +211,7 @@ class LarkParser {
     }
   }
 
-  // What is ignored may follow where a rule takes characters.
+  // Adds what %ignore allows after a part of a rule that takes characters.
   SyntaxNode token(SyntaxNode node) {
     if (in_terminal_) return node;
     SyntaxNode both{.kind = Kind::sequence};

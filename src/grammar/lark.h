@@ -1,4 +1,4 @@
-// Lark's form of a grammar, in the subset that GBNF can say: `start: "yes" | "no"`.
+// Reads Lark, another format for grammars, in the subset that GBNF can express: `start: "yes" | "no"`.
 #pragma once
 
 #include <string_view>
@@ -8,10 +8,10 @@
 
 namespace fulmar {
 
-// Takes rules and terminals over lines, // and # comments, "texts" (with i: either case), "a".."z",
+// Parses rules and terminals over lines, // and # comments, "texts" (with i: either case), "a".."z",
 // /patterns/ (as parse_pattern, without flags), groups, [optional], '|', * + ? ~n ~n..m {n,m}, aliases (->
-// name, which say nothing here), priorities, %ignore, and %import of common terminals. The root is the rule
-// `start`. Errors: invalid, naming the line and what was wanted; unsupported, for templates and other
+// name, which have no effect here), priorities, %ignore, and %import of common terminals. The root is the
+// rule `start`. Errors: invalid, with the line and what was wanted; unsupported, for templates and other
 // directives.
 Result<Syntax> parse_lark(std::string_view text);
 

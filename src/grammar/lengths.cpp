@@ -46,7 +46,7 @@ Result<std::shared_ptr<const Lengths>> Lengths::of(std::span<const int32_t> next
   }
   const size_t count = after.size();
   FULMAR_TRY(budget.take(Budget::Item::work, count * states * kEntryCost));
-  if (!repeats) {  // nobody asks beyond
+  if (!repeats) {  // nothing beyond is asked for
     lengths->settled_ = static_cast<int64_t>(count) - 1;
     lengths->period_ = 1;
   }

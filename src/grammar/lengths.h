@@ -1,5 +1,5 @@
-// How many steps an automaton may still take until it accepts, state by state: what a count has to know of
-// what it counts. Knows no grammar.
+// For each state of an automaton the numbers of steps after which it can accept: a count needs this of the
+// texts that it counts. Knows no grammar.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace fulmar {
 
-// Immutable. From some number of steps on, the states that accept after exactly n steps repeat with a period.
+// Immutable. From some number n of steps on, the set of states that accept after n steps is periodic in n.
 class Lengths {
  public:
-  // `next`: by state and symbol, -1: none; `accepting`: by state. Numbers of steps up to `most` are asked
-  // for; most < 0: all. Errors: those of the budget; unsupported, where more than kMaxEntries would have to
-  // be kept.
+  // Computes the lengths. `next`: by state and symbol, -1: none; `accepting`: by state. Only numbers of steps
+  // up to `most` will be asked for; most < 0: all. Errors: those of the budget; unsupported, where more than
+  // kMaxEntries would have to be kept.
   static Result<std::shared_ptr<const Lengths>> of(std::span<const int32_t> next, size_t symbols,
                                                    const std::vector<bool>& accepting, int64_t most,
                                                    Budget& budget);
   static constexpr size_t kMaxEntries = 1'000'000;
 
-  // Whether `state` accepts after n steps for some from <= n <= to; to < 0: without end.
+  // Returns whether `state` accepts after n steps for some from <= n <= to; to < 0: without end.
   bool any(int32_t state, int64_t from, int64_t to) const;
-  // Beyond this many steps all that matters is their number modulo the period.
+  // Returns the number of steps beyond which only their number modulo the period matters.
   int64_t settled() const { return settled_; }
   int64_t period() const { return period_; }
 

@@ -1,4 +1,4 @@
-// What a constraint has given up of a schema that is not strict, as texts for whoever asked for it.
+// What a constraint does not enforce of a schema that is not strict, as texts for the caller.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace fulmar {
 
-// What becomes of what cannot be kept.
+// What happens to keywords that cannot be enforced.
 enum class Strictness : uint8_t {
   strict,   // refused by name
   lenient,  // loosened: such a keyword asks for nothing, and the others are kept
 };
 
-// What a compile has loosened, a text for each keyword: its name, its place and why. At most kMost of them.
+// What a compile has loosened: for each keyword a text with its name, place and reason, at most kMost.
 class Loosened {
  public:
   static constexpr size_t kMost = 16;
-  // Adds a text, unless it is there.
+  // Adds a text, unless it is there already.
   void add(std::string text);
-  // The texts; where there were more than kMost, the last one says so.
+  // Returns the texts; if there were more than kMost, the last one says so.
   std::vector<std::string> texts() const;
 
  private:

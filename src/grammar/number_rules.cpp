@@ -19,11 +19,12 @@ constexpr int64_t kLargestStep = [] {
 }();
 constexpr int kMaxPowerDigits = 2;
 constexpr size_t kMostPower = 99;
-// Of the largest number that readers of JSON take, a double: its digits, and those but for the zeros behind.
+// The largest number that readers of JSON accept, a double: how many digits it has, and those before its
+// zeros.
 constexpr size_t kLargestDigits = 309;
 constexpr std::string_view kLargestNumber = "17976931348623157";
 
-// Without zeros in front, but for zero itself.
+// Removes leading zeros, except from zero itself.
 std::string trimmed(std::string digits) {
   digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size()));
   return digits.empty() ? "0" : digits;
@@ -44,7 +45,7 @@ struct NumberRules::Magnitudes {
   Decimal high;  // may be endless
   bool below_high = false;
 
-  // Of the numbers above 0, or below it, in the range; nothing: there are none.
+  // Returns the magnitudes of the numbers above 0, or below it, in the range; nothing: there are none.
   static std::optional<Magnitudes> of(const NumberRange& range, bool negative) {
     const Decimal least = negative ? range.most.negated() : range.least;
     const Decimal most = negative ? range.least.negated() : range.most;
@@ -71,7 +72,7 @@ struct NumberRules::Magnitudes {
     return magnitudes;
   }
 
-  // The largest number that is written where no bound says so: room for some above the lower bound.
+  // Returns the largest number that is written without an upper bound; some are above the lower bound.
   std::string nines(int digits) const {
     const auto behind = static_cast<size_t>(digits);
     const size_t longest = std::max(kWholeDigits, low.whole.size() + behind + 1);
@@ -81,7 +82,7 @@ struct NumberRules::Magnitudes {
     return largest;
   }
 
-  // The whole numbers of `digits` digits behind the point, as if it were not there; nothing: there are none.
+  // Returns the numbers with `digits` digits after the point, times 10^digits; nothing: there are none.
   std::optional<DigitRange> scaled(int digits) const {
     const auto behind = static_cast<size_t>(digits);
     const auto cut = [&](const Decimal& decimal) {
@@ -111,7 +112,7 @@ class NumberRules::Fractions {
     bool active = false;
   };
 
-  // The rest of a number of which the whole part has been written; nothing: none fits.
+  // Takes the rest of a number after its whole part; nothing: none fits.
   std::optional<Place> behind_whole(Side low, Side high) {
     low_ = low;
     high_ = high;
@@ -136,7 +137,8 @@ class NumberRules::Fractions {
     return at < side.digits.size() ? side.digits[at] : '0';
   }
 
-  // At least one more digit where `at` is 0.
+  // Takes digits after the point from index `at` on, at least one if `at` is 0; low, high: all so far equal
+  // the bound's.
   std::optional<Place> behind(size_t at, bool low, bool high) {
     const auto longest = static_cast<size_t>(kFractionDigits);
     Grammar& g = rules_.grammar_;
@@ -240,11 +242,12 @@ std::optional<Place> NumberRules::whole(const NumberRange& range, Place next) {
 // Digits of which the number is a multiple of a step, from the left: what has been read leaves a remainder.
 class NumberRules::Multiples {
  public:
-  // A point stands before the last `behind` digits; 0: there is none.
+  // Makes places for multiples of `step` with a point before the last `behind` digits; 0: no point.
   Multiples(Grammar& grammar, int64_t step, size_t behind, Place next)
       : grammar_(grammar), step_(step), behind_(behind), next_(next) {}
 
-  // Those of `low` to `high`, which are of one length.
+  // Takes the multiples from `low` to `high`, which have the same length; `remainder` is that of the digits
+  // so far.
   std::optional<Place> between(std::string_view low, std::string_view high, bool at_low, bool at_high,
                                int64_t remainder) {
     if (low.empty()) return remainder == 0 ? std::optional(next_) : std::nullopt;
@@ -276,7 +279,7 @@ class NumberRules::Multiples {
 
 namespace {
 
-// The numbers that stand before so many zeros.
+// Returns the numbers that give one of the range when `zeros` zeros are appended.
 DigitRange without_zeros(DigitRange range, size_t zeros) {
   const auto cut = [&](const std::string& digits) {
     return trimmed(digits.substr(0, digits.size() - std::min(zeros, digits.size())));
@@ -299,8 +302,8 @@ void for_each_length(const DigitRange& range, const Take& take) {
 
 }  // namespace
 
-// For each number of digits behind the point that a multiple may have. The zeros at the end of a step stand
-// at the end of its multiples, too, and need no remainder.
+// Adds the multiples by how many digits they have after the point. The zeros at the end of a step are at the
+// end of its multiples, too, and need no remainder.
 Result<std::optional<Place>> NumberRules::multiples(DecimalStep step, const NumberRange& range, bool whole,
                                                     Place next) {
   std::vector<Place> choices;

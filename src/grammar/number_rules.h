@@ -17,27 +17,27 @@
 
 namespace fulmar {
 
-// A step as `multiple` / 10^`digits`.
+// The step `multiple` / 10^`digits`.
 struct DecimalStep {
   int64_t multiple = 1;
   int digits = 0;
 };
-// Nothing: it has more than kMaxStepDigits digits behind the point, or more than kWholeDigits in all.
+// Converts a step; nothing: more than kMaxStepDigits digits after the point, or kWholeDigits in all.
 std::optional<DecimalStep> decimal_step(double step);
-// The least step that is a multiple of both; nothing: it is too large.
+// Returns the least step that is a multiple of both; nothing: it is too large.
 std::optional<DecimalStep> common_step(DecimalStep one, DecimalStep other);
 inline constexpr int kMaxStepDigits = 12;
 
 class NumberRules {
  public:
-  // Both must outlive it.
+  // Makes the rules; both arguments must outlive them.
   NumberRules(Grammar& grammar, JsonRules& rules);
 
-  // Nothing: there are none. `fractional`: only those with a fraction.
+  // Takes a number in the range; nothing: there is none. `fractional`: only numbers with a fraction.
   std::optional<Place> between(const NumberRange& range, bool fractional, Place next);
   std::optional<Place> whole(const NumberRange& range, Place next);
-  // `whole`: without a fraction. Errors (unsupported): more than kMaxRemainders remainders would have to be
-  // told apart.
+  // Takes a multiple of `step` in the range; `whole`: one without a fraction. Error unsupported: more than
+  // kMaxRemainders remainders would have to be told apart.
   Result<std::optional<Place>> multiples(DecimalStep step, const NumberRange& range, bool whole, Place next);
   static constexpr size_t kMaxRemainders = 50'000;
 

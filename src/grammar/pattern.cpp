@@ -50,7 +50,7 @@ Pattern of_set(CodePointSet set) {
   return pattern;
 }
 
-// Whether nothing stands behind a '$' of the pattern; `last`: nothing stands behind the pattern.
+// Returns whether nothing follows any '$' of the pattern; `last`: nothing follows the pattern.
 bool ends_last(const Pattern& pattern, bool last) {
   if (pattern.kind == Pattern::Kind::end) return last;
   const bool in_order = pattern.kind == Pattern::Kind::sequence;
@@ -214,7 +214,7 @@ class PatternParser {
     return repeat;
   }
 
-  // Behind "\\p" or "\\P". What no version of Unicode has given a meaning yet belongs to neither.
+  // Parses what follows "\\p" or "\\P". Code points that Unicode has not assigned yet belong to neither.
   Result<CodePointSet> property() {
     const bool negated = points_[at_++] == 'P';
     std::string name;
@@ -230,7 +230,7 @@ class PatternParser {
     return name == "Assigned" ? others : unassigned.complement();
   }
 
-  // \d and the like; nothing for other escapes.
+  // Returns the set of \d and the like; nothing for other escapes.
   std::optional<CodePointSet> class_escape(uint32_t letter) const {
     switch (letter) {
       case 'd':
@@ -278,7 +278,7 @@ class PatternParser {
     return value;
   }
 
-  // Behind "\u": four digits, a pair of surrogates, or up to six digits in braces.
+  // Parses what follows "\u": four digits, a pair of surrogates, or up to six digits in braces.
   Result<uint32_t> unicode_escape() {
     if (take('{')) {
       size_t count = 0;
@@ -333,7 +333,7 @@ class PatternParser {
     return letter;
   }
 
-  // One end of a range, or a class by itself.
+  // Parses one end of a range, or a class by itself.
   Result<CodePointSet> bracket_member() {
     if (!take('\\')) {
       const uint32_t point = points_[at_++];

@@ -1,4 +1,4 @@
-// Regular expressions of the keyword `pattern` (ECMA-262) as trees. Knows no automaton and no JSON.
+// Parses regular expressions of the keyword `pattern` (ECMA-262) to trees. Knows no automaton and no JSON.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ inline constexpr size_t kMaxPatternBytes = 4096;
 inline constexpr int kMaxGroupDepth = 32;
 inline constexpr int64_t kMaxRepeat = 10'000;
 
-// Reads a regular expression: characters, classes, . \d \w \s and their opposites, \p{...}, \t \n \v \f \r \0
-// \xHH \uHHHH \u{H} \cX, escaped signs, groups (captures only group), |, quantifiers (lazy ones describe the
-// same texts), ^ $, and (?=...) (?!...) outside of what repeats without end. Errors: unsupported, for the
-// rest (references back, lookbehind, \b, flags) and for what is beyond the limits; invalid, for what is no
-// regular expression. They name the construct and its offset.
+// Parses a regular expression: characters, classes, . \d \w \s and their opposites, \p{...}, \t \n \v \f \r
+// \0 \xHH \uHHHH \u{H} \cX, escaped signs, groups (captures only group), |, quantifiers (lazy ones describe
+// the same texts), ^ $, and (?=...) (?!...) except inside of what repeats without end. Errors name the
+// construct and its offset: unsupported, for everything else (back references, lookbehind, \b, flags) and for
+// what is beyond the limits; invalid, for what is no regular expression.
 Result<Pattern> parse_pattern(std::string_view text);
 
 }  // namespace fulmar

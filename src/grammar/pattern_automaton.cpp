@@ -55,7 +55,7 @@ class PatternCompiler {
     std::vector<int32_t> free;  // reached without any
   };
 
-  // Cuts the code points where a set begins or ends, and joins the pieces that lie in the same sets.
+  // Cuts the code points where a set begins or ends, and joins the pieces that are in the same sets.
   Status divide(const Pattern& pattern) {
     std::vector<const CodePointSet*> sets;
     collect_sets(pattern, sets);
@@ -114,7 +114,7 @@ class PatternCompiler {
     return made;
   }
 
-  // The state from which the pattern and then what follows `next` is taken.
+  // Returns the state that takes the pattern and then what `next` takes.
   Result<int32_t> place(const Pattern& pattern, int32_t next) {
     FULMAR_TRY(budget_.take(Budget::Item::work));
     switch (pattern.kind) {
@@ -170,7 +170,8 @@ class PatternCompiler {
     return at;
   }
 
-  // Of a lookahead, what stands behind it and what it looks for are followed side by side.
+  // A lookahead under way: `rest` of the string after it and what it looks for, `sought`, walked side by
+  // side.
   struct Side {
     States rest;
     States sought;
@@ -181,7 +182,7 @@ class PatternCompiler {
     return std::binary_search(states.begin(), states.end(), done_);
   }
 
-  // The state of the rest of the string where what is looked for has been tried up to here.
+  // Returns the state of the rest of the string, with the lookahead tried up to here; -1: it has failed.
   Result<int32_t> side_state(Side side, bool wanted) {
     if (holds_done(side.sought)) {
       if (!wanted) return -1;
@@ -242,7 +243,7 @@ class PatternCompiler {
     return {};
   }
 
-  // All that is reached without a symbol; those kept that take one.
+  // Returns the states reached without a symbol from which a symbol can be taken.
   Result<States> closure(States open) const {
     States all;
     FULMAR_TRY(budget_.take(Budget::Item::work, states_.size() / 64 + 1));
@@ -272,7 +273,7 @@ class PatternCompiler {
     return closure(std::move(to));
   }
 
-  // Returns the states behind an end of the string, which takes no character and may be asked for several
+  // Returns the states after an end of the string, which takes no character and may be asked for several
   // times, as in `^(^a|b)`: those that `all` leads to, and `all` itself.
   Result<States> and_behind(States all, size_t end) {
     for (size_t before = 0; before != all.size();) {

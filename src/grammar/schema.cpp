@@ -15,8 +15,8 @@ bool lists_values(const JsonValue& schema) {
   return schema.is_object() && !schema.find("$ref") && (schema.find("const") || schema.find("enum"));
 }
 
-// Adds the place of a schema with the keywords that ask for something there; parts of an allOf have their
-// own.
+// Adds the place of a schema with the keywords that demand something there; the parts of an allOf have places
+// of their own.
 void add_asking(const SchemaDocument& document, const JsonValue& schema, std::vector<std::string>& asking) {
   constexpr size_t kMostPlaces = 8, kMostKeywords = 12;
   if (asking.size() >= kMostPlaces || !schema.is_object()) return;
@@ -40,7 +40,7 @@ std::vector<std::string> asking_in(const SchemaDocument& document, const Demands
   return asking;
 }
 
-// Names a place that admits nothing, and what asks for something there.
+// Names a place that admits nothing, and what demands something there.
 std::string emptied_text(const SchemaDocument& document, const Demands& demands) {
   const std::vector<std::string> asking = asking_in(document, demands);
   const std::string place = document.place_of(*demands.front().schema);
@@ -80,7 +80,7 @@ Result<Rule> SchemaCompiler::compile() {
   return whole;
 }
 
-// What functions take is an object even where nothing is known of it.
+// Returns any value, or any object for the whole document: arguments of functions are always objects.
 Result<std::optional<Place>> SchemaCompiler::loosened_body(const Demands& demands) {
   const bool root = demands.size() == 1 && demands.front().schema == &document_.root();
   const Rule any = root ? rules_.any_object(kFreeDepth) : rules_.any_value(kFreeDepth);
@@ -99,8 +99,8 @@ Rule SchemaCompiler::rule_of(Demands demands) {
   return found->second;
 }
 
-// One schema that says nothing but the alternatives; null: there is more to it. Such lists keep a rule for
-// each alternative, so that what many schemas refer to is compiled once.
+// Returns the alternatives of demands that consist of nothing else; null: there is more to them. Such lists
+// keep a rule for each alternative, so that what many schemas refer to is compiled once.
 Result<const JsonValue::Array*> SchemaCompiler::plain_alternatives(const Demands& demands) {
   const JsonValue::Array* list = nullptr;
   if (demands.size() != 1 || !demands.front().fits || !demands.front().schema->is_object()) return list;
@@ -119,7 +119,7 @@ Result<const JsonValue::Array*> SchemaCompiler::plain_alternatives(const Demands
   return list;
 }
 
-// Values that alternatives list one by one make a prefix tree together; each other one is a way of its own.
+// Takes one of the alternatives. Those that list values share a prefix tree; others are ways of their own.
 Result<std::optional<Place>> SchemaCompiler::alternatives(const JsonValue::Array& list) {
   std::vector<Place> choices;
   std::vector<std::string> texts;
@@ -176,9 +176,9 @@ Result<std::optional<Place>> SchemaCompiler::body_of(const Demands& demands) {
   return body;
 }
 
-// Takes the formats out of shapes that no value fits, and returns the first; nothing: there is none that may
-// be given up. To JSON Schema they may annotate, so that whoever wrote them may not know. Not so where a
-// schema must not fit: a format that it has as well leaves nothing by right.
+// Removes the formats from shapes that no value fits, and returns the first; nothing: there is none that may
+// be given up. JSON Schema lets formats be mere annotations, so an author may not have meant one. Not with
+// refused schemas ('not'): if a format appears there, too, it is right that nothing fits.
 std::optional<Shape::Described> SchemaCompiler::take_formats(const Demands& demands,
                                                              std::vector<Shape>& shapes) {
   const auto refuses = [](const Demand& demand) { return !demand.fits; };
@@ -191,7 +191,7 @@ std::optional<Shape::Described> SchemaCompiler::take_formats(const Demands& dema
   return first;
 }
 
-// Notes that a format is not kept, or returns the error that refuses it: without it some values fit.
+// Notes that a format is not kept, or returns the error that refuses it; without the format some values fit.
 Status SchemaCompiler::give_up(const Shape::Described& format, const Demands& demands) {
   const Error error =
       reader_.unsupported(*format.schema, format.keyword,
@@ -219,7 +219,7 @@ Result<std::optional<Place>> SchemaCompiler::any_of(const std::vector<Shape>& sh
   return std::optional(grammar_.branch(choices));
 }
 
-// The values that fit all the rest of the shape: texts of plain ones, places of arrays and objects.
+// Adds the listed values that fit the rest of the shape: arrays and objects as places, others as texts.
 Status SchemaCompiler::add_values(const Shape& shape, std::vector<std::string>& texts,
                                   std::vector<Place>& choices) {
   if (!shape.values) return {};
@@ -237,7 +237,7 @@ Status SchemaCompiler::add_values(const Shape& shape, std::vector<std::string>& 
   return {};
 }
 
-// A value as it is, with the white space that may stand within.
+// Takes a value exactly, with the white space that may be between its tokens.
 Place SchemaCompiler::value(const JsonValue& value, Place next) {
   if (value.is_array()) {
     const JsonValue::Array& list = value.as_array();
@@ -260,7 +260,7 @@ Place SchemaCompiler::value(const JsonValue& value, Place next) {
   return rules_.open("{", next);
 }
 
-// Where no type is named, and not all is wanted that the schema lets be, the kinds that its words speak of.
+// Returns the kinds to write: with no type named and unlisted ones unwanted, those that keywords speak of.
 Kinds SchemaCompiler::kinds_of(const Shape& shape) const {
   if (options_.unlisted || !shape.kinds.all()) return shape.kinds;
   Kinds spoken_of;
@@ -314,7 +314,7 @@ Result<std::optional<Place>> SchemaCompiler::of_kind(size_t kind, const Shape& s
   }
 }
 
-// Numbers, arrays and objects cannot be told from single ones of them, but for the empty ones.
+// Refuses excluded numbers, arrays and objects, which cannot be told from others, except for empty ones.
 Status SchemaCompiler::check_excluded(size_t kind, const Shape& shape) {
   for (const JsonValue* one : shape.excluded) {
     const bool concerned = (kind == kNumber && one->is_number()) || (kind == kArray && one->is_array()) ||

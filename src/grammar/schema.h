@@ -1,5 +1,5 @@
-// JSON Schema to grammar rules. What it writes is valid under the schema by construction; where a schema
-// admits several forms it may write fewer (the order of the schema, no members that nothing lists).
+// Compiles JSON Schema to grammar rules. All that is written is valid under the schema by construction; where
+// it admits several forms, fewer may be written (in the schema's order, without unlisted members).
 #pragma once
 
 #include <map>
@@ -22,23 +22,23 @@
 
 namespace fulmar {
 
-// Nesting of values of which the schema says nothing.
+// How deep values may nest about which the schema says nothing.
 inline constexpr int kFreeDepth = 8;
 
-// Handles the keywords that docs/structured-output.md lists. A rule stands for the schemas that one value has
-// to fit, and those are compiled one after the other from a list of what is open, so that neither nesting nor
-// references cost stack, and what leads back to itself is met again.
+// Handles the keywords that docs/structured-output.md lists. Each rule stands for the set of schemas that one
+// value has to fit. The rules are compiled one after the other from a list of open ones, so neither nesting
+// nor references take stack, and a set that refers back to itself finds its rule.
 class SchemaCompiler {
  public:
-  // All must outlive the compiler; `document` is what $ref looks into.
+  // Prepares to compile. All arguments must outlive the compiler; `document` is where $ref looks.
   SchemaCompiler(const JsonValue& document, Grammar& grammar, JsonRules& rules, Budget& budget,
                  SchemaOptions options = {});
 
-  // The values that the whole document describes. Errors: unsupported, naming the keyword and its place, or
-  // what is too large; invalid for schemas that break JSON Schema's own rules or admit nothing.
+  // Compiles the values that the whole document describes. Errors: unsupported, with the keyword and its
+  // place, or what is too large; invalid for schemas that break JSON Schema's own rules or admit nothing.
   Result<Rule> compile();
-  // The first place that turned out to admit nothing, with the keywords that ask for something there; empty:
-  // none did.
+  // Returns the first place that turned out to admit nothing, with the keywords that say something there;
+  // empty: none did.
   const std::string& emptied() const { return emptied_; }
 
  private:
@@ -56,12 +56,12 @@ class SchemaCompiler {
     bool complete = true;
     std::vector<const JsonValue*> values;
   };
-  // Members that nothing lists: rules of a name and its value; none: there are none.
+  // Members that are not listed: a rule of a name and its value; nothing: none may be added.
   struct Unlisted {
     std::optional<Rule> member;
   };
 
-  // Returns the rule of values that fit the demands; where they are new, they wait in open_ to be compiled.
+  // Returns the rule of values that fit the demands; puts new demands into open_, to be compiled.
   Rule rule_of(Demands demands);
   // Compiles the values that fit the demands; nothing: none does.
   Result<std::optional<Place>> body_of(const Demands& demands);
@@ -97,7 +97,7 @@ class SchemaCompiler {
   Result<std::vector<Member>> listed_members(const Shape& shape, const SchemaMembers& scopes,
                                              const std::optional<TextAutomaton>& admitted,
                                              std::vector<std::string_view>& never, bool& possible);
-  // Names that the same patterns match, and those patterns.
+  // Names that match the same patterns, and those patterns.
   struct NameClass {
     std::optional<TextAutomaton> names;  // nothing: all that are not listed
     std::vector<const SchemaMembers::Scope::Matching*> matched;

@@ -1,4 +1,4 @@
-// Which schemas exclude each other: alternatives of a oneOf have to. Knows no grammar.
+// Decides which schemas exclude each other, as the alternatives of a oneOf must. Knows no grammar.
 #pragma once
 
 #include <bitset>
@@ -21,14 +21,14 @@ namespace fulmar {
 // Remembers each pair that has been compared.
 class SchemaPairs {
  public:
-  // Both must outlive it.
+  // Compares schemas of a document; both arguments must outlive this.
   SchemaPairs(const SchemaDocument& document, Budget& budget) : document_(document), budget_(budget) {}
 
-  // True only when no value fits both. Errors: those of the budget.
+  // Returns true only when no value fits both. Errors: those of the budget.
   Result<bool> apart(const JsonValue& one, const JsonValue& other) { return compare(one, other, kMaxDepth); }
 
  private:
-  // Schemas within each other that are looked into; deeper ones count as alike.
+  // How deep nested schemas are compared; deeper ones count as the same.
   static constexpr int kMaxDepth = 32;
 
   struct Facts {

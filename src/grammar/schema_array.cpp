@@ -15,7 +15,7 @@ constexpr int64_t kMaxContained = 64;  // of the bounds of 'contains', and of it
 constexpr size_t kMaxDifferent = 7;    // elements of which each set is told apart
 constexpr int64_t kMaxListed = 2000;
 
-// Where one of the first elements is one that nothing fits, the array ends before it.
+// Returns the most elements of an array, which ends before a listed element that nothing fits.
 int64_t end_of(const SchemaElements& elements, size_t listed, int64_t most) {
   for (size_t i = 0; i <= listed; ++i) {
     if (most >= 0 && static_cast<int64_t>(i) >= most) break;
@@ -55,7 +55,7 @@ Result<std::optional<Place>> SchemaCompiler::array_body(const Shape& shape) {
   return counted_items(elements, elements.listed, least, most);
 }
 
-// From the end: what may follow the listed elements, then one listed element after the other.
+// Builds from the end: what may follow the listed elements, then one listed element after the other.
 Result<std::optional<Place>> SchemaCompiler::counted_items(const SchemaElements& elements, size_t listed,
                                                            int64_t least, int64_t most) {
   Grammar& g = grammar_;
@@ -82,7 +82,7 @@ Result<std::optional<Place>> SchemaCompiler::counted_items(const SchemaElements&
   return std::optional(least == 0 ? g.branch(empty, place) : place);
 }
 
-// Each element either is one that is sought, and counts, or need not be; told by their place and count.
+// Takes elements by index and number of sought ones before: each is a sought one, and counts, or any.
 Result<std::optional<Place>> SchemaCompiler::containing(const Shape& shape, const SchemaElements& elements,
                                                         int64_t most) {
   const Shape::Contained& sought = shape.contained.front();
@@ -144,7 +144,7 @@ Result<std::optional<Place>> SchemaCompiler::containing(const Shape& shape, cons
   return std::optional(g.branch(choices));
 }
 
-// The values that the shapes list and that fit, each once.
+// Returns the listed values of the shapes that fit, each once.
 Result<SchemaCompiler::Listed> SchemaCompiler::values_in(const std::vector<Shape>& shapes) {
   Listed listed;
   std::set<std::string> known;
@@ -160,7 +160,7 @@ Result<SchemaCompiler::Listed> SchemaCompiler::values_in(const std::vector<Shape
   return listed;
 }
 
-// The same of demands, without a format where it leaves none of the values.
+// Returns the listed values that fit the demands; drops a format if it leaves none of them.
 Result<SchemaCompiler::Listed> SchemaCompiler::listed_values(const Demands& demands) {
   if (demands.empty()) return Listed{.complete = false};
   FULMAR_ASSIGN(auto shapes, expansion_.shapes_of(demands));
@@ -173,7 +173,7 @@ Result<SchemaCompiler::Listed> SchemaCompiler::listed_values(const Demands& dema
   return listed;
 }
 
-// Of few values, any order; of more, the order of the schema.
+// Takes different elements: in any order if few values are listed, otherwise in the schema's order.
 Result<std::optional<Place>> SchemaCompiler::unique_items(const Shape& shape, const SchemaElements& elements,
                                                           int64_t most) {
   Listed listed{.complete = false};

@@ -30,7 +30,7 @@ bool has_scheme(std::string_view uri) {
   return colon != std::string_view::npos && colon > 0 && uri.find_first_of("/?#") > colon;
 }
 
-// The reference against its base (RFC 3986, 5.2), without fragments; "." and ".." are taken out.
+// Resolves the reference against its base (RFC 3986, 5.2), without fragments; removes "." and "..".
 std::string joined(std::string_view base, std::string_view reference) {
   if (has_scheme(reference)) return std::string(reference);
   const size_t scheme_end = has_scheme(base) ? base.find(':') + 1 : 0;
@@ -56,7 +56,7 @@ std::string joined(std::string_view base, std::string_view reference) {
   return text;
 }
 
-// "~1" is '/', "~0" is '~'.
+// Decodes a part of a JSON pointer: "~1" is '/', "~0" is '~'.
 std::string unescaped(std::string_view part) {
   std::string name;
   for (size_t i = 0; i < part.size(); ++i) {
@@ -74,7 +74,7 @@ const JsonValue* child(const JsonValue& value, const std::string& name) {
   return whole && index < value.as_array().size() ? &value.as_array()[index] : nullptr;
 }
 
-// `pointer`: "" or "/...". Null: there is no such place.
+// Returns the value at `pointer`, "" or "/..."; null: there is no such place.
 const JsonValue* pointed_at(const JsonValue& from, std::string_view pointer) {
   const JsonValue* at = &from;
   while (at && !pointer.empty()) {
@@ -86,7 +86,7 @@ const JsonValue* pointed_at(const JsonValue& from, std::string_view pointer) {
   return at;
 }
 
-// Appends the way from `at` to `part`; false: it is not there.
+// Appends the path from `at` to `part`. Returns whether it was found.
 bool find_way(const JsonValue& at, const JsonValue& part, std::vector<std::string>& way) {
   if (&at == &part) return true;
   const auto try_child = [&](const JsonValue& below, std::string name) {

@@ -1,5 +1,5 @@
-// A schema document: its draft, what references point at, and where its parts stand. Knows no keyword that
-// asserts.
+// A schema document: its draft, the targets of its references, and the places of its parts. Knows no keyword
+// that asserts.
 #pragma once
 
 #include <map>
@@ -14,16 +14,16 @@ namespace fulmar {
 
 class SchemaDocument {
  public:
-  // The document must outlive it.
+  // Reads the document, which must outlive this.
   explicit SchemaDocument(const JsonValue& document);
 
   const JsonValue& root() const { return root_; }
-  // Words beside a $ref count since 2019-09; before, a reference stands for the whole schema.
+  // Returns whether keywords beside a $ref count, as since 2019-09; before, a $ref replaces the schema.
   bool counts_beside_reference() const { return counts_beside_reference_; }
-  // What `keyword` ("$ref", "$dynamicRef" or "$recursiveRef") of the schema points at. Errors: unsupported,
-  // without keyword and place.
+  // Returns the target of `keyword` ("$ref", "$dynamicRef" or "$recursiveRef") of the schema. Errors:
+  // unsupported, without keyword and place.
   Result<const JsonValue*> referred(const JsonValue& schema, std::string_view keyword) const;
-  // Of a part of the document, as a JSON pointer behind '#', cut where it is long.
+  // Returns the place of a part of the document, as '#' and a JSON pointer, cut where it is long.
   std::string place_of(const JsonValue& part) const;
 
  private:

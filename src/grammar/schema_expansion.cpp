@@ -84,7 +84,7 @@ bool SchemaExpansion::leads_to_itself(const Partial& partial, int32_t step) cons
   return false;
 }
 
-// Of each schema with 'unevaluated...', those below it.
+// Finds for each schema with 'unevaluated...' those that it and what it combines contain.
 void SchemaExpansion::find_evaluated(Partial& partial) {
   for (Shape::Unevaluated& one : partial.shape.unevaluated) {
     for (const Step& step : partial.steps) {
@@ -197,7 +197,7 @@ Status SchemaExpansion::add_alternatives(const JsonValue::Array& list, std::stri
   return {};
 }
 
-// 'if': both fit, or the condition does not and 'else' does.
+// Adds an 'if': either it and 'then' fit, or it does not fit and 'else' does.
 Status SchemaExpansion::add_condition(const JsonValue& schema, int32_t step, Partials& partials) {
   const JsonValue* condition = schema.find("if");
   const JsonValue* consequence = schema.find("then");
@@ -218,7 +218,7 @@ Status SchemaExpansion::add_condition(const JsonValue& schema, int32_t step, Par
   return {};
 }
 
-// For each name: the member is not there, or what depends on it holds.
+// Adds for each name: either the member is absent, or what depends on it holds.
 Status SchemaExpansion::add_dependencies(const JsonValue& schema, const JsonValue& map,
                                          std::string_view keyword, int32_t step, Partials& partials) {
   if (!map.is_object()) return reader_.invalid(schema, keyword, map, "an object");

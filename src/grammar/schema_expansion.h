@@ -1,5 +1,5 @@
-// From schemas that a value has to fit, or must not, to shapes of which it has to fit one. Follows references
-// and whatever combines schemas; knows no grammar.
+// Turns schemas that a value must fit, or must not fit, into shapes, of which it must fit one. Follows
+// references and all keywords that combine schemas; knows no grammar.
 #pragma once
 
 #include <string_view>
@@ -13,36 +13,36 @@
 
 namespace fulmar {
 
-// Alternatives or optional properties of which one text may hold any: each is a reading to follow.
+// The most alternatives, or optional properties, of which one text may hold any: each is a reading to follow.
 inline constexpr size_t kMaxChoices = 1000;
 
 class SchemaExpansion {
  public:
-  // Both must outlive it.
+  // Expands with a reader and texts, which must outlive this.
   SchemaExpansion(SchemaReader& reader, SchemaTexts& texts)
       : reader_(reader), texts_(texts), apart_(reader.document(), reader.budget()) {}
 
-  // The shapes; none: no value fits. Each value of a shape fits all demands; shapes may leave out values
-  // where a refused schema ('not') could be missed in ways that cannot be told. Errors: those of reading;
-  // invalid, for a schema that refers to nothing but itself; unsupported.
-  // `only`: where it is there, nothing but this value counts, and what must not fit is told exactly.
+  // Returns the shapes; none: no value fits. Each value of a shape fits all demands. Shapes may leave out
+  // values where a refused schema ('not') could be missed in ways that cannot be computed. If `only` is
+  // given, only this value counts, and whether it misses refused schemas is decided exactly. Errors: those of
+  // reading; invalid, for a schema that refers to nothing but itself; unsupported.
   Result<std::vector<Shape>> shapes_of(const Demands& demands, const JsonValue* only = nullptr);
-  // Whether the value fits.
+  // Returns whether the value fits.
   Result<bool> fits(const JsonValue& value, const Demands& demands);
   Result<bool> fits(const JsonValue& value, const Shape& shape);
-  // Checks that at most one of the alternatives fits any value; false: that cannot be told.
+  // Returns true when at most one alternative fits any value; false where that cannot be decided.
   Result<bool> all_apart(const JsonValue::Array& alternatives);
 
  private:
-  // A value may miss the schemas that must not fit in several ways, each a shape: the first so many are kept.
+  // A value may miss the refused schemas in several ways, each a shape; this many are kept.
   static constexpr size_t kMaxWays = 32;
 
-  // A demand, and the one that led to it.
+  // A demand, and the step that led to it.
   struct Step {
     Demand demand;
     int32_t from = -1;
   };
-  // A shape of which some demands are still to be read.
+  // A shape of which some demands have not been read yet.
   struct Partial {
     Shape shape;
     std::vector<Step> steps;
@@ -66,7 +66,7 @@ class SchemaExpansion {
   Status add_dependencies(const JsonValue& schema, const JsonValue& map, std::string_view keyword,
                           int32_t step, Partials& partials);
 
-  // Of schemas that must not fit.
+  // Adds the ways to miss a schema that must not fit.
   Status follow_refused(Partial partial, int32_t step, Partials& more);
   Status miss_keyword(std::string_view keyword, const JsonValue& value, const JsonValue& schema,
                       const Partial& from, int32_t step, Partials& ways, bool& kept);
@@ -83,7 +83,7 @@ class SchemaExpansion {
   int depth_ = 0;  // of values within each other that are tried
 };
 
-// False as a schema.
+// Returns `false` as a schema.
 const JsonValue& nothing_schema();
 
 }  // namespace fulmar

@@ -23,8 +23,8 @@ size_t kind_of(const JsonValue& value) {
   return value.is_object() ? kObject : kNumber;
 }
 
-// True for whole multiples: exactly, digit by digit, but of a step that decimal_step() cannot hold within
-// rounding.
+// Returns whether the number is a multiple of the step: exactly, digit by digit, but within rounding for
+// steps that decimal_step() cannot represent.
 bool is_multiple(const JsonValue& value, const Decimal& number, double step) {
   const auto exact = decimal_step(step);
   if (!exact) {
@@ -55,7 +55,7 @@ bool count_fits(size_t found, int64_t least, int64_t most) {
   return count >= least && (most < 0 || count <= most);
 }
 
-// A listed string is of its format unless nobody takes it for one.
+// Returns whether the text may have the formats: it has one unless no reader accepts it as one.
 bool formats_fit(std::string_view text, const Shape& shape) {
   const auto may_be = [&](std::string_view format) {
     const TextAutomaton* widest = widest_format_texts(format);

@@ -1,4 +1,5 @@
-// Which schemas the member of an object has to fit, by its name; which schemas its elements, by their place.
+// Finds the schemas that a member of an object must fit, by name, and those that an element must fit, by
+// index.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ namespace fulmar {
 
 class SchemaMembers {
  public:
-  // What one schema says of names: `properties`, `patternProperties`, and `additionalProperties` for the
+  // What one schema says about names: `properties`, `patternProperties`, and `additionalProperties` for the
   // rest.
   struct Scope {
     const JsonValue* schema;
@@ -26,15 +27,15 @@ class SchemaMembers {
     const JsonValue* rest = nullptr;
   };
 
-  // Errors: those of patterns.
+  // Collects the scopes of a shape. Errors: those of patterns.
   static Result<SchemaMembers> of(const Shape& shape, SchemaReader& reader, SchemaTexts& texts);
 
-  // The schemas that a member of this name has to fit. Errors: those of the budget.
+  // Returns the schemas that a member of this name must fit. Errors: those of the budget.
   Result<Demands> of_name(std::string_view name, const Shape& shape, Budget& budget) const;
   const std::vector<Scope>& scopes() const { return scopes_; }
-  // Values of names that nothing lists are described, not just let be.
+  // Returns whether a schema describes values of unlisted names, instead of only allowing them.
   bool describes_rest() const;
-  // Adds the schemas of members that `matched` scopes, by their schemas, do not speak of.
+  // Adds the schemas for unevaluated members; `speaking`: the schemas of scopes that mention them.
   void add_unevaluated(const Shape& shape, const std::vector<const JsonValue*>& speaking,
                        Demands& demands) const;
 
@@ -42,12 +43,12 @@ class SchemaMembers {
   std::vector<Scope> scopes_;
 };
 
-// Each once, in the order given, without those that everything fits; one that nothing fits stands alone.
+// Removes duplicates and schemas that everything fits, in order; keeps only one that nothing fits, if any.
 void settle(Demands& demands);
 bool nothing_fits(const Demands& demands);
 
-// The schemas of the element at `index`, and of all behind the listed ones. `listed`: how many some list
-// names.
+// The schemas of the element at an index, and of all after the listed ones. `listed`: the most elements that
+// a schema lists.
 struct SchemaElements {
   explicit SchemaElements(const Shape& shape) : shape_(shape) { read(); }
   Demands at(size_t index) const;

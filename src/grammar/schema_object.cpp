@@ -26,7 +26,7 @@ std::vector<std::string_view> listed_strings(const Shape& shape) {
 
 }  // namespace
 
-// The strings that fit one of the shapes.
+// Returns the strings that fit one of the shapes.
 Result<TextAutomaton> SchemaCompiler::names_of(const std::vector<Shape>& shapes) {
   // All that no shape takes is what is refused.
   TextAutomaton refused = TextAutomaton::any();
@@ -38,7 +38,7 @@ Result<TextAutomaton> SchemaCompiler::names_of(const std::vector<Shape>& shapes)
   return TextAutomaton::any().without(refused, budget_);
 }
 
-// The names that propertyNames lets be; nothing: all.
+// Returns the names that propertyNames allows; nothing: all.
 Result<std::optional<TextAutomaton>> SchemaCompiler::admitted_names(const Shape& shape) {
   Demands demands = shape.names;
   settle(demands);
@@ -54,8 +54,8 @@ Result<std::optional<TextAutomaton>> SchemaCompiler::admitted_names(const Shape&
   return std::optional(std::move(admitted));
 }
 
-// In the order of the schemas; `never`: names that may not be there. `possible`: no required one is among
-// them.
+// Returns the listed members in the order of the schemas. `never`: names that must be absent. `possible`:
+// none of these is required.
 Result<std::vector<SchemaCompiler::Member>> SchemaCompiler::listed_members(
     const Shape& shape, const SchemaMembers& scopes, const std::optional<TextAutomaton>& admitted,
     std::vector<std::string_view>& never, bool& possible) {
@@ -91,7 +91,7 @@ Result<std::vector<SchemaCompiler::Member>> SchemaCompiler::listed_members(
   return members;
 }
 
-// A name in its shortest form that is none of these: along their common prefix tree, until it leaves it.
+// Takes a name in its shortest form that is none of `names`: follows their prefix tree until it leaves it.
 Place SchemaCompiler::other_name(const std::vector<std::string_view>& names, Place next) {
   struct Node {
     std::map<uint32_t, size_t> below;
@@ -128,7 +128,7 @@ Place SchemaCompiler::other_name(const std::vector<std::string_view>& names, Pla
   return g.text("\"", places[0]);
 }
 
-// Returns the admitted names, told apart by the patterns that they match.
+// Returns the allowed names, divided by the patterns that they match.
 Result<std::vector<SchemaCompiler::NameClass>> SchemaCompiler::name_classes(
     const SchemaMembers& scopes, const std::optional<TextAutomaton>& admitted) {
   std::vector<NameClass> classes(1);
@@ -158,7 +158,7 @@ Result<std::vector<SchemaCompiler::NameClass>> SchemaCompiler::name_classes(
   return classes;
 }
 
-// Rules of a name and its value, one for each set of schemas that such a value has to fit.
+// Returns rules of a name and its value, one for each set of schemas that such a value must fit.
 Result<std::vector<Place>> SchemaCompiler::unlisted_members(const Shape& shape, const SchemaMembers& scopes,
                                                             const std::optional<TextAutomaton>& admitted,
                                                             const std::vector<std::string_view>& listed) {

@@ -1,4 +1,4 @@
-// What whoever asks for a schema may choose.
+// Options of compiling a schema.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace fulmar {
 
 enum class MemberOrder : uint8_t {
-  schema,  // as the schema lists them, others behind
+  schema,  // as the schema lists them, others after them
   any,
 };
 

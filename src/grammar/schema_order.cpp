@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxAnyOrder = 10;  // members of which each set is told apart
 
-// Returns how many members the shape asks for: an empty object that it excludes asks for one.
+// Returns the fewest members that the shape demands: an excluded empty object demands one.
 int64_t least_members(const Shape& shape) {
   const bool excluded = std::any_of(shape.excluded.begin(), shape.excluded.end(),
                                     [](const JsonValue* one) { return one->is_object(); });
@@ -32,8 +32,8 @@ size_t longest_optional_run(const Members& members) {
 
 }  // namespace
 
-// How an object ends behind so many members: at once, and with unlisted ones. `least`, `most`: numbers of
-// members that it may have; most below 0: any. `close`: the brace at the end.
+// Returns the ways to end an object after `written` members: at once, and with unlisted ones. It may have
+// `least` to `most` members; most < 0: any number. `close`: the brace at the end.
 std::vector<Place> SchemaCompiler::ends_of_object(const std::optional<Rule>& unlisted, int64_t written,
                                                   int64_t least, int64_t most, Place close) {
   Grammar& g = grammar_;
@@ -48,9 +48,9 @@ std::vector<Place> SchemaCompiler::ends_of_object(const std::optional<Rule>& unl
   return ways;
 }
 
-// From the end, once for each number of members written so far that makes a difference: none, when no comma
-// is due, some, and those that the bounds tell apart. Two unlisted members of one name count as one, so that
-// only the first of them can be asked for.
+// Builds from the end, once for each number of members written before that makes a difference: none (no comma
+// is due), some, and those that the bounds distinguish. Two unlisted members of the same name count as one,
+// so only the first of them can be demanded.
 Result<std::optional<Place>> SchemaCompiler::members_in_order(const std::vector<Member>& members,
                                                               const std::optional<Rule>& unlisted,
                                                               const Shape& shape) {
@@ -109,7 +109,7 @@ Result<std::optional<Place>> SchemaCompiler::members_in_order(const std::vector<
   return std::optional(rules_.open("{", *from[0]));
 }
 
-// By the set of members written. Members that nothing lists stand behind the others.
+// Builds by the set of members written. Unlisted members follow the others.
 Result<std::optional<Place>> SchemaCompiler::members_in_any_order(const std::vector<Member>& members,
                                                                   const std::optional<Rule>& unlisted,
                                                                   const Shape& shape) {

@@ -40,7 +40,7 @@ const CountBounds* count_bounds_of(std::string_view keyword) {
   return found == std::end(kCountBounds) ? nullptr : found;
 }
 
-// Narrows a shape of the bounds' kind to fewer things than `count`, the least, or to more than it, the most.
+// Narrows a shape to fewer things than `count`, if that is the least, or to more, if it is the most.
 void miss_count(const CountBounds& bounds, bool least, int64_t count, Shape& shape) {
   if (!least) {
     shape.*bounds.least = std::max(shape.*bounds.least, count + 1);
@@ -52,7 +52,7 @@ void miss_count(const CountBounds& bounds, bool least, int64_t count, Shape& sha
 
 }  // namespace
 
-// Listed values are tried one by one.
+// Removes the listed values that fit the refused schema, trying them one by one.
 Status SchemaExpansion::refuse_values(Partial& partial, const JsonValue& schema) {
   std::vector<const JsonValue*> kept;
   for (const JsonValue* value : *partial.shape.values) {
@@ -63,7 +63,7 @@ Status SchemaExpansion::refuse_values(Partial& partial, const JsonValue& schema)
   return {};
 }
 
-// Whether a required member is one that the schema does not let be, or a forbidden one is required there.
+// Returns whether the schema forbids a required member, or requires a forbidden one.
 bool SchemaExpansion::surely_missed(const Shape& shape, const JsonValue& schema) const {
   const Kinds object = Kinds().set(kObject);
   if (shape.kinds != object) return false;
@@ -183,7 +183,7 @@ Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& 
   return {};
 }
 
-// Of the names that are spoken of so far, one that the schema does not list has a value that it refuses.
+// Adds ways in which an unlisted member, of a name known so far, has a value that the schema refuses.
 Status SchemaExpansion::miss_unlisted(const JsonValue& value, const JsonValue& schema, const Partial& from,
                                       Partials& ways) {
   if ((value.is_bool() && value.as_bool()) || schema.find("patternProperties")) return {};

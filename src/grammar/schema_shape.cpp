@@ -35,7 +35,7 @@ Status read_type(const Keyword& at) {
   return {};
 }
 
-// Keeps of the values so far those that this schema lists, too.
+// Keeps those of the values so far that this schema lists, too.
 Status list_values(const Keyword& at, std::vector<const JsonValue*> listed) {
   size_t bytes = 0;
   std::map<std::string, bool> known;
@@ -70,7 +70,7 @@ bool is_true(const JsonValue& schema, std::string_view keyword) {
   return value && value->is_bool() && value->as_bool();
 }
 
-// Draft 4 says by a boolean that the bound beside it is excluded.
+// Reads a bound; in draft 4 a boolean keyword beside it says that the bound itself is excluded.
 Status read_number_bound(const Keyword& at) {
   const bool exclusive = at.name.starts_with("exclusive");
   if (exclusive && at.value.is_bool()) return {};
@@ -108,7 +108,7 @@ Status read_encoding(const Keyword& at) {
   return {};
 }
 
-// Lengths of strings, arrays and objects.
+// Reads the least length of strings, arrays or objects.
 template <int64_t Shape::*kLeast>
 Status read_least(const Keyword& at) {
   const auto count = count_of(at.value);

@@ -1,5 +1,5 @@
-// What a value has to be, gathered from every schema that it has to fit: one form in which `allOf`, `$ref`
-// and alternatives meet the words beside them. Knows no grammar.
+// What a value must be, gathered from every schema that it must fit: one form that joins `allOf`, `$ref` and
+// alternatives with the keywords beside them. Knows no grammar.
 #pragma once
 
 #include <bitset>
@@ -24,7 +24,7 @@ namespace fulmar {
 inline constexpr size_t kNull = 0, kBoolean = 1, kNumber = 2, kString = 3, kArray = 4, kObject = 5;
 using Kinds = std::bitset<6>;
 
-// A schema that a value has to fit, or must not fit.
+// A schema that a value must fit, or must not fit.
 struct Demand {
   const JsonValue* schema = nullptr;
   bool fits = true;
@@ -32,7 +32,7 @@ struct Demand {
 };
 using Demands = std::vector<Demand>;
 
-// All of it counts at once; what speaks of one kind says nothing of values of others.
+// All members apply at once; those about one kind do not affect values of others.
 struct Shape {
   Kinds kinds = Kinds().set();
   std::optional<std::vector<const JsonValue*>> values;  // listed one by one
@@ -74,8 +74,8 @@ struct Shape {
   std::vector<std::pair<std::string_view, Demand>> members;
   std::vector<std::string_view> required;
   std::vector<Demand> names;
-  // A schema with 'unevaluatedProperties' or 'unevaluatedItems', and those that it and what it combines hold:
-  // what none of these speaks of is unevaluated.
+  // A schema with 'unevaluatedProperties' or 'unevaluatedItems', and the schemas that it and what it combines
+  // contain: what none of these mentions is unevaluated.
   struct Unevaluated {
     const JsonValue* schema;
     std::vector<const JsonValue*> seen;
@@ -84,28 +84,28 @@ struct Shape {
   int64_t least_members = 0;
   int64_t most_members = -1;
 
-  // The range, narrowed by the formats that are one of numbers.
+  // Returns the range, narrowed by the formats of numbers.
   NumberRange numbers() const;
-  // Nothing fits, as far as the kinds and bounds tell by themselves.
+  // Returns whether the kinds and bounds alone show that nothing fits.
   bool impossible() const;
-  // Nothing is asked for.
+  // Returns whether nothing is demanded.
   bool free() const;
 };
 
-// What everyone who reads one document shares.
+// Shared state of all code that reads one document.
 class SchemaReader {
  public:
-  // All must outlive it. `loosened` gets what cannot be kept; null: it is refused.
+  // Reads a document; all arguments must outlive this. `loosened` gets what is not kept; null: it is refused.
   SchemaReader(const SchemaDocument& document, Budget& budget, Loosened* loosened)
       : document_(document), budget_(budget), loosened_(loosened) {}
 
   const SchemaDocument& document() const { return document_; }
   Budget& budget() { return budget_; }
 
-  // Adds the schema's keywords, but for those that combine schemas. Errors: invalid, for what breaks JSON
-  // Schema's own rules; unsupported.
+  // Adds the schema's keywords to the shape, except those that combine schemas. Errors: invalid, for what
+  // breaks JSON Schema's own rules; unsupported.
   Status read(const JsonValue& schema, Shape& shape);
-  // True, and noted, where the error may be passed over.
+  // Returns whether the error may be passed over, and notes it.
   bool loosens(const Error& error);
 
   Error invalid(const JsonValue& schema, std::string_view keyword, const JsonValue& found,
@@ -118,16 +118,16 @@ class SchemaReader {
   Loosened* const loosened_;
 };
 
-// The kinds that a `type` names; `whole`: numbers are there by "integer" alone. Nothing: it names others.
+// The kinds that a `type` names; `whole`: numbers are there only by "integer".
 struct NamedKinds {
   Kinds kinds;
   bool whole = false;
 };
 std::optional<NamedKinds> kinds_named(const JsonValue& schema);
 
-// Keywords that combine schemas, which are followed after the others.
+// Returns whether the keyword combines schemas; such keywords are followed after the others.
 bool combines(std::string_view keyword);
-// Whether the keyword asks for anything in any draft that is read.
+// Returns whether the keyword asserts anything in any draft that is read.
 bool asserts(std::string_view keyword);
 
 }  // namespace fulmar

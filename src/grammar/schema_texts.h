@@ -14,19 +14,19 @@ namespace fulmar {
 
 class SchemaTexts {
  public:
-  // The reader must outlive it.
+  // Makes texts with a reader, which must outlive this.
   explicit SchemaTexts(SchemaReader& reader) : reader_(reader) {}
 
-  // What `pattern` matches, made once; `keyword` of the schema holds it. Errors: invalid, unsupported.
+  // Returns what `pattern`, from `keyword` of the schema, matches; made once. Errors: invalid, unsupported.
   Result<const TextAutomaton*> matching(const JsonValue& schema, std::string_view keyword,
                                         const std::string& pattern);
-  // The strings that fit, but for their lengths; those of `values` where they are listed.
+  // Returns the strings that fit, ignoring lengths; those of `values` where they are listed.
   Result<TextAutomaton> texts_of_any_length(const Shape& shape);
-  // The strings that fit.
+  // Returns the strings that fit.
   Result<TextAutomaton> texts_of(const Shape& shape);
-  // Nothing but lengths is asked of strings.
+  // Returns whether only lengths are demanded of strings.
   bool plain(const Shape& shape) const;
-  // One text for each way to ask for strings.
+  // Returns a text that is equal for shapes with equal demands on strings.
   static std::string asked_of(const Shape& shape);
 
  private:
@@ -34,7 +34,7 @@ class SchemaTexts {
   std::map<std::string, TextAutomaton, std::less<>> patterns_;
 };
 
-// The automaton of exactly these strings.
+// Returns the automaton of exactly these strings.
 Result<TextAutomaton> listed_texts(const std::vector<std::string_view>& texts, Budget& budget);
 
 }  // namespace fulmar

@@ -11,14 +11,14 @@
 
 namespace fulmar {
 
-// The value as compact JSON.
+// Returns the value as compact JSON.
 std::string json_text(const JsonValue& value);
-// One text for all values that JSON Schema counts as equal: names in order, 1.0 as 1.
+// Returns the same text for all values that JSON Schema counts as equal: names sorted, 1.0 as 1.
 std::string same_text(const JsonValue& value);
-// A number without a fraction.
+// Returns whether the number has no fraction.
 bool is_whole(const JsonValue& number);
 
-// A count such as the value of minLength; nothing: it is none of 0 to 1e9.
+// Returns a count such as the value of minLength; nothing: it is not a whole number from 0 to 1e9.
 std::optional<int64_t> count_of(const JsonValue& value);
 
 Error invalid_keyword(const std::string& where, std::string_view keyword, const JsonValue& found,

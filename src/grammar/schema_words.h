@@ -1,5 +1,5 @@
-// What each keyword of JSON Schema comes to here, as docs/structured-output.md says it: one table, whose
-// examples are compiled by a test.
+// How each keyword of JSON Schema is treated, as docs/structured-output.md says: one table, whose examples
+// are compiled by a test.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ namespace fulmar {
 struct SchemaWord {
   std::string_view words;  // keywords that share a row, with ", " between
   std::string_view kept;   // what of them is kept
-  // What is not: refused by name where the schema is strict, else loosened and told. Empty: nothing.
+  // What is not kept: refused by name where the schema is strict, else loosened and reported. Empty: nothing.
   std::string_view refused;
   std::string_view kept_example;     // a schema that is kept whole
   std::string_view refused_example;  // one that is not; empty with `refused`

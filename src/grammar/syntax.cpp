@@ -32,7 +32,7 @@ class SyntaxCompiler {
   }
 
  private:
-  // a: a x | a y | b  becomes  a: b (x | y)*.
+  // Replaces a: a x | a y | b  by  a: b (x | y)*.
   void unfold_left_recursion(size_t rule) {
     SyntaxNode& body = syntax_.rules[rule].body;
     std::vector<SyntaxNode> ways = body.kind == Kind::choice ? body.parts : std::vector<SyntaxNode>{body};
@@ -89,7 +89,7 @@ class SyntaxCompiler {
     return {};
   }
 
-  // Which rules may be empty, until nothing changes.
+  // Finds the rules that may be empty, repeating until nothing changes.
   Status find_empty() {
     empty_.assign(syntax_.rules.size(), false);
     for (bool changed = true; changed;) {
@@ -103,7 +103,7 @@ class SyntaxCompiler {
     return {};
   }
 
-  // The rules that a text of the node may begin with.
+  // Adds the rules that a text of the node may begin with.
   void add_beginnings(const SyntaxNode& node, std::vector<size_t>& rules) const {
     if (node.kind == Kind::rule) rules.push_back(node.rule);
     for (const SyntaxNode& part : node.parts) {
@@ -112,7 +112,7 @@ class SyntaxCompiler {
     }
   }
 
-  // No rule may begin with itself: depth first over what each begins with.
+  // Checks that no rule begins with itself: depth first over what each rule may begin with.
   Status check_beginnings() const {
     enum class Mark : uint8_t { fresh, open, done };
     struct Step {
@@ -150,13 +150,13 @@ class SyntaxCompiler {
     return {};
   }
 
-  // A text of the node, perhaps the empty one, then `next`.
+  // Takes a text of the node, perhaps the empty one, then `next`.
   Result<Place> any(const SyntaxNode& node, Place next) {
     FULMAR_ASSIGN(const Place place, some(node, next));
     return may_be_empty(node) ? grammar_.branch(place, next) : place;
   }
 
-  // A text of the node that is not empty, then `next`.
+  // Takes a text of the node that is not empty, then `next`.
   Result<Place> some(const SyntaxNode& node, Place next) {
     FULMAR_TRY(budget_.take(Budget::Item::work));
     switch (node.kind) {
@@ -184,7 +184,7 @@ class SyntaxCompiler {
     return next;
   }
 
-  // Only parts that may be empty stand before the first one that is not.
+  // Takes a sequence that is not empty; only parts that may be empty precede its first non-empty one.
   Result<Place> some_of_sequence(const SyntaxNode& node, Place next) {
     std::vector<Place> begun(node.parts.size());  // by the first part that is not empty
     Place rest = next;

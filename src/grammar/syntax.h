@@ -1,5 +1,5 @@
-// A context-free grammar over characters as a tree for each rule: what GBNF and Lark are read into. Knows
-// neither of them.
+// A context-free grammar over characters with a tree for each rule, the result of parsing GBNF and Lark.
+// Knows neither of them.
 #pragma once
 
 #include <cstdint>
@@ -51,12 +51,12 @@ struct Syntax {
   size_t root = 0;
 };
 
-// Groups within each other.
+// How deep groups may nest.
 inline constexpr int kMaxSyntaxDepth = 64;
 
-// Writes the grammar's root, then the end of the text, as places. A rule that begins with itself is taken
-// where it does so directly (a: a "x" | "y"). Errors: unsupported, naming a rule that begins with itself
-// through others, or a pattern; those of the budget.
+// Takes a text of the grammar's root, then ends. A rule that begins with itself is accepted where it does so
+// directly (a: a "x" | "y"). Errors: unsupported, naming a rule that begins with itself through others, or a
+// pattern; those of the budget.
 Result<Place> syntax_place(Syntax syntax, Grammar& grammar, Budget& budget);
 
 }  // namespace fulmar

@@ -1,4 +1,4 @@
-// What readers of grammars share: characters with their line, names of rules, counts, escapes.
+// What the readers of grammars share: characters with their line, names of rules, counts, escapes.
 #pragma once
 
 #include <cstdint>
@@ -32,23 +32,23 @@ class SyntaxReader {
   Error error(std::string_view what) const;        // invalid, with the line
   Error unsupported(std::string_view what) const;  // with the line
 
-  // A number of 0 to kMaxRepeat; nothing: none stands here.
+  // Reads a number of 0 to kMaxRepeat; nothing: there is none here.
   std::optional<int64_t> number();
-  // {n} {n,} {,m} {n,m} behind the '{'. Errors: another form, bounds in the wrong order or beyond kMaxRepeat.
+  // Reads {n} {n,} {,m} {n,m} after the '{'. Errors: another form, wrong order, bounds beyond kMaxRepeat.
   Result<SyntaxNode> braces(SyntaxNode one);
-  // The character of an escape behind the backslash.
+  // Reads an escape after the backslash; returns its character.
   Result<uint32_t> escape();
-  // "text" behind the first quote.
+  // Reads "text" after the first quote.
   Result<std::string> quoted();
-  // [class] behind the '['.
+  // Reads [class] after the '['.
   Result<CodePointSet> bracket();
 
-  // The number of a rule, which may be met before it is defined.
+  // Returns the number of a rule, which may be used before it is defined.
   size_t rule(const std::string& name);
-  // Errors: it is defined already.
+  // Defines a rule. Error: it is defined already.
   Status define(const std::string& name, SyntaxNode body, int line);
   bool defines(const std::string& name) const;
-  // All rules. Errors: one that is used and not defined; no `root`.
+  // Returns all rules. Errors: one is used and not defined; there is no `root`.
   Result<Syntax> finish(const std::string& root);
 
  private:

@@ -209,7 +209,7 @@ bool TextAutomaton::takes(std::string_view utf8) const {
   return accepting_[static_cast<size_t>(state)];
 }
 
-// Depth first: a state that is met again while open lies on a cycle, and every state is useful.
+// Searches depth first: a state that is met again while open is on a cycle, and every state is useful.
 std::optional<int64_t> TextAutomaton::longest() const {
   constexpr int64_t kOpen = -1;
   constexpr int64_t kFresh = -2;
@@ -249,7 +249,7 @@ Rule TextAutomaton::characters_of(Grammar& grammar, CharacterForm form, Counting
   const std::vector<int32_t> left = steps_to_end();
   const Place is_free = grammar.free(counted ? *std::max_element(left.begin(), left.end()) : -1);
   for (size_t i = 0; i < states() && !grammar.full(); ++i) {
-    std::map<int32_t, CodePointSet> ways;  // by the state behind
+    std::map<int32_t, CodePointSet> ways;  // by the state that follows
     for (size_t j = 0; j < width_; ++j) {
       const int32_t to = after(static_cast<int32_t>(i), static_cast<int32_t>(j));
       if (to >= 0) ways[to].add(sets[j]);

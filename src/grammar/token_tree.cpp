@@ -24,7 +24,7 @@ class CostMeter {
   explicit CostMeter(size_t most) : most_(most) {}
 
   size_t used() const { return used_; }
-  // False once the sum is beyond the most.
+  // Counts a step's cost. Returns false once the sum is beyond the most.
   bool count(const Automaton& automaton, Automaton::State state, uint8_t byte) {
     const auto at = static_cast<size_t>(state);
     if (at >= counted_.size()) counted_.resize(std::max(at + 1, automaton.states()));
@@ -43,14 +43,14 @@ class CostMeter {
   std::vector<std::bitset<256>> counted_;  // by state
 };
 
-// The number of characters of a token that any free text takes anywhere; 0: it is none.
+// Returns the number of characters of a token that any free text accepts anywhere; 0: it is no such token.
 size_t plain_characters(std::string_view bytes) {
   if (!is_utf8(bytes)) return 0;
   const std::vector<uint32_t> points = code_points_of(bytes);
   return std::all_of(points.begin(), points.end(), is_plain) ? points.size() : 0;
 }
 
-// Where the plain characters that a token ends with begin, as far as free strings are known to take them.
+// Returns where the plain characters at a token's end begin, of which at most `most` count.
 size_t plain_from(std::string_view bytes, size_t most) {
   size_t from = bytes.size();
   for (size_t i = bytes.size(); i-- > 0;) {
@@ -170,8 +170,8 @@ size_t TokenTree::Tree::mark(Automaton& automaton, Automaton::State state,
   return visited + meter.used();
 }
 
-// Whether a token that ends at the nodes from `from` up to `past`, children of one node and what is below
-// them, goes on from `state`. True where that costs too much to say.
+// Returns whether a token that ends at the nodes from `from` up to `past`, children of one node and what is
+// below them, may follow `state`. True also where that is too costly to find out.
 bool TokenTree::Tree::takes_any(Automaton& automaton, Automaton::State state, size_t from,
                                 size_t past) const {
   if (from == past) return false;

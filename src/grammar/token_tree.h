@@ -1,5 +1,5 @@
-// All tokens of a vocabulary in one tree by their bytes, so that one walk tells which of them an automaton
-// takes.
+// All tokens of a vocabulary in one tree by their bytes: one walk finds those that an automaton
+// accepts.
 #pragma once
 
 #include <array>
@@ -18,25 +18,25 @@ namespace fulmar {
 // Immutable once built.
 class TokenTree {
  public:
-  // Errors (unsupported): a byte of JSON text that is no token by itself; an automaton could then be stuck.
+  // Builds the tree. Error unsupported: a byte of JSON text is no token, so an automaton could get stuck.
   static Result<TokenTree> make(const Tokenizer& tokenizer);
 
-  // Sets the bits (see TokenMask) of the tokens of which every byte goes on from `state`. The steps of the
-  // automaton may cost kMaxMarkCost together, each counted once: where they cost more, longer tokens are left
-  // out, and those of one byte never. What is marked depends on the grammar and the state alone. Returns the
-  // work: that cost, and the nodes that were visited.
+  // Sets the bits (see TokenMask) of the tokens all of whose bytes may follow `state`. The automaton's steps,
+  // each counted once, may cost kMaxMarkCost together; beyond that longer tokens are left out, but never
+  // those of one byte. The result depends on the grammar and the state alone. Returns the work: that cost
+  // plus the nodes visited.
   size_t mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const;
   static const size_t kMaxMarkCost;
-  // Sets the bits of the tokens that mark() leaves aside whatever the state: those without bytes, and those
-  // with too many.
+  // Sets the bits of the tokens that mark() never considers: those without bytes, and those with too
+  // many.
   void mark_others(std::span<uint64_t> allowed) const;
-  // The next token of the text that every text goes on with from `state`, in the tokenizer's own (greedy)
-  // division. None where there is no such text, and where that token depends on what follows it: where a
-  // longer one that is taken goes over its end. Depends on the grammar and the state alone.
+  // Returns the next token if only one text can follow `state`, in the tokenizer's own (greedy) division.
+  // Nothing where several texts can follow, or where the token depends on what follows that text: where a
+  // longer token that the grammar accepts reaches beyond its end. Depends on the grammar and the state alone.
   std::optional<int32_t> forced(Automaton& automaton, Automaton::State state) const {
     return all_.forced(automaton, state);
   }
-  // What it may cost to find that no longer token is taken; beyond that it counts as taken.
+  // The most that may be spent to find that no longer token is accepted; beyond that one counts as accepted.
   static constexpr size_t kMaxForcedCost = 20'000;
   size_t words() const { return words_; }
 
@@ -58,7 +58,7 @@ class TokenTree {
     std::vector<int32_t> tokens;
     size_t deepest = 0;
 
-    // Those that end at the nodes from `node` up to `past`.
+    // Sets the bits of the tokens that end at the nodes from `node` up to `past`.
     void mark_tokens(size_t node, size_t past, std::span<uint64_t> allowed) const;
     size_t mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const;
     std::optional<int32_t> forced(Automaton& automaton, Automaton::State state) const;
@@ -66,15 +66,15 @@ class TokenTree {
   };
   static Tree tree_of(const std::vector<VocabularyToken>& entries);
 
-  // Characters of the longest tokens in free_.
+  // The most characters of the tokens in free_.
   static constexpr auto kFreeCharacters = static_cast<size_t>(Automaton::kFreeCharacters);
 
   Tree all_;
-  // Tokens of plain characters alone (whole ones of UTF-8; see is_plain) go on from wherever a text is free:
-  // by the number of their characters at most, as bits. The tree holds the others.
+  // Tokens made only of plain characters (whole ones of UTF-8; see is_plain) may follow wherever a text is
+  // free: bits by the number of their characters at most. The tree holds the others.
   std::array<std::vector<uint64_t>, kFreeCharacters> free_;
   Tree not_free_;
-  std::vector<uint64_t> others_;  // those in no tree, and the bits behind the last token
+  std::vector<uint64_t> others_;  // those in no tree, and the bits after the last token
   size_t words_ = 0;
 };
 

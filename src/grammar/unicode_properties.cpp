@@ -51,7 +51,7 @@ constexpr std::pair<std::string_view, std::string_view> kLongNames[] = {
     {"Private_Use", "Co"},
 };
 
-// Takes a number in hexadecimal digits off the front.
+// Reads a number in hexadecimal digits and removes it.
 uint32_t take_number(std::string_view& text) {
   uint32_t number = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
@@ -59,7 +59,7 @@ uint32_t take_number(std::string_view& text) {
   return number;
 }
 
-// By short name; "L" holds all that begin with it.
+// Returns the categories by short name; "L" holds all that begin with it.
 std::map<std::string, CodePointSet, std::less<>> read_categories() {
   std::map<std::string, CodePointSet, std::less<>> sets;
   std::string_view text = kUnicodeCategories;

@@ -1,4 +1,4 @@
-// Which code points have a general category, and which belong to a script.
+// Code points by general category and by script.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace fulmar {
 
-// What \p{...} names in ECMA-262: a general category by its short name or one of the long names in use
+// Returns what \p{...} means in ECMA-262: a general category by its short name or one of its usual long names
 // ("L", "Lu", "Letter", with or without "General_Category=" or "gc="), a script ("Script=Greek" or "sc="),
-// "Any", "ASCII" or "Assigned". Nothing: none that is known.
+// "Any", "ASCII" or "Assigned". Nothing: the name is unknown.
 std::optional<CodePointSet> unicode_property(std::string_view name);
-// All that have a category other than Cn.
+// Returns all code points of a category other than Cn.
 const CodePointSet& assigned_code_points();
 
 // The generated tables: "41:Lu 5b:Ps ..." and "370-373 375-377 ...", in hexadecimal digits.
