@@ -12,7 +12,7 @@ from check_functions import SUFFIXES, statements
 from check_names import behind, blanked
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("base", "tensor", "text", "grammar")
+ROOMS = ("base", "tensor", "text", "grammar", "hub", "load")
 VERB = re.compile(r"[A-Z][a-z]+(?:-[a-z]+)*s\b")
 # Words that end like a verb of the third person and are none.
 OTHERS = {"As", "Bits", "Bytes", "Characters", "Columns", "Errors", "Is", "Its", "Less", "Lines", "Messages", "Numbers",

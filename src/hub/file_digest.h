@@ -10,10 +10,10 @@
 
 namespace fulmar {
 
-// Lower-case hex of the file's checksum of that kind (none: empty). Reads the file once.
+// Returns the file's checksum of that kind in lower-case hex (none: empty). Reads the file once.
 Result<std::string> file_digest(const std::filesystem::path& file, Checksum::Kind kind);
 
-// corrupt, naming both, when the file is not the one meant.
+// Checks the file's checksum. Error corrupt: it differs from the wanted one; names both.
 Status check_file(const std::filesystem::path& file, const Checksum& wanted);
 
 }  // namespace fulmar

@@ -50,7 +50,7 @@ bool looks_like_vocabulary(const std::string& path) {
   return name.ends_with(".txt") && name.find("vocab") != std::string::npos;
 }
 
-// "<stem>-00002-of-00003.safetensors" without its number: "<stem>-of-00003"; empty for other names.
+// Returns "<stem>-of-00003" for the shard "<stem>-00002-of-00003.safetensors"; empty for other names.
 std::string shard_set(const std::string& path) {
   static const std::regex kShard(R"(([^/]+)-\d{5}(-of-\d{5})\.safetensors)");
   std::smatch parts;
@@ -58,7 +58,7 @@ std::string shard_set(const std::string& path) {
   return parts[1].str() + parts[2].str();
 }
 
-// Small files at the top of a repository that a model is not whole without, or that say how it is talked to.
+// Returns whether a small file at the top of a repository belongs to its model: needed, or about chatting.
 bool belongs_to_model(const std::string& path) {
   static const std::set<std::string> kNames = {
       "config.json",           "generation_config.json", "tokenizer.json",         "chat_template.jinja",
@@ -95,7 +95,7 @@ std::vector<Offer> offers_of(const std::vector<HubFile>& files) {
   return offers;
 }
 
-// Whether OWNER/NAME:FILE means this one: any of its files, or its index.
+// Returns whether OWNER/NAME:FILE means this offer: any of its files, or its index.
 bool is_meant(const Offer& offer, const std::string& file) {
   if (offer.repository && file.ends_with(".safetensors.index.json")) return true;
   return std::any_of(offer.weights.begin(), offer.weights.end(),
@@ -111,7 +111,7 @@ std::string listed(const std::vector<HubFile>& files) {
   return text;
 }
 
-// Of the model's own name, the World vocabulary, or the only one there.
+// Returns the vocabulary with the model's own name, the World vocabulary, or the only one there.
 const HubFile* vocabulary_for(const HubFile& model, const std::vector<HubFile>& files) {
   const std::string own = std::filesystem::path(model.path).stem().string() + ".vocab.txt";
   const HubFile* found = nullptr;

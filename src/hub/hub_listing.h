@@ -1,4 +1,4 @@
-// A repository's files as its hub lists them, and which of them a pull takes. Pure functions.
+// A repository's files as its hub lists them, and the choice of those that a pull fetches. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace fulmar {
 
-// How a file proves that it is the one meant.
+// The checksum by which a file is verified.
 struct Checksum {
   enum class Kind : uint8_t {
     none,
@@ -24,27 +24,27 @@ struct Checksum {
 
 struct HubFile {
   std::string path;
-  int64_t size = -1;  // bytes; -1: not told
+  int64_t size = -1;  // bytes; -1: unknown
   Checksum checksum;
 };
 
-// The answer of /api/models/OWNER/NAME/tree/REVISION: an array of
-// {"type","path","size","oid","lfs":{"oid","size"}}. Folders and files with unsafe paths are left out.
+// Parses the answer of /api/models/OWNER/NAME/tree/REVISION: an array of
+// {"type","path","size","oid","lfs":{"oid","size"}}. Leaves out folders and files with unsafe paths.
 Result<std::vector<HubFile>> parse_listing(const std::string& json);
 
-// The address with the relation "next" in a Link header (RFC 8288); empty: this was the last page.
+// Returns the address with the relation "next" in a Link header (RFC 8288); empty: this was the last page.
 std::string next_page(std::string_view link);
 
 struct PullPlan {
   HubFile model;                      // the file asked for; unset where the plan takes a repository
   std::vector<HubFile> vocabularies;  // none or one; likewise
-  // Not empty: a model in a folder of its own, the small files first, then all weights.
+  // Not empty: a model in a folder of its own; small files first, then all weights.
   std::vector<HubFile> repository;
 };
 
-// The file asked for, or the only model there is; else an error that names the candidates. Shards at the top
-// of the repository, and a model.safetensors beside a config.json, are taken with all that belongs to them:
-// their index, configuration, chat template and tokenizer.
+// Chooses the file asked for, or the only model there is; otherwise an error names the candidates. Shards at
+// the top of the repository, and a model.safetensors beside a config.json, are taken together with their
+// index, configuration, chat template and tokenizer.
 Result<PullPlan> choose_files(const HubName& hub, const std::vector<HubFile>& files);
 
 }  // namespace fulmar

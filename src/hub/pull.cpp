@@ -46,7 +46,7 @@ int64_t size_or_zero(const fs::path& path) {
   return error ? 0 : static_cast<int64_t>(size);
 }
 
-// Makes sure that what is in the file, or the name in its folder, outlives a loss of power.
+// Flushes a file's content, or its folder's entry, so that it survives a loss of power.
 void sync_to_disk(const fs::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
@@ -72,7 +72,7 @@ Status check_total(int64_t bytes, int64_t most) {
 
 class FilePull {
  public:
-  // `most`: bytes that it may have, whether or not its size is known.
+  // Prepares to fetch one file of at most `most` bytes, whether or not its size is known.
   FilePull(const HubAccess& hub, std::string url, const HubFile& file, fs::path target, int attempts,
            int64_t most, Progress progress)
       : hub_(hub),
@@ -102,7 +102,7 @@ class FilePull {
   }
 
  private:
-  // Only a part that belongs to this very content may be continued.
+  // Returns whether a part may be continued: only a checksum shows that it belongs to this content.
   bool resumable() const { return file_.checksum.kind != Checksum::Kind::none; }
 
   Status check_existing() const {
@@ -116,7 +116,7 @@ class FilePull {
                     target_.string(), size, file_.size)};
   }
 
-  // Goes on until the part is whole; gives up after several attempts in a row without a byte.
+  // Fetches until the part is complete; gives up after several attempts in a row without a byte.
   Status fetch() {
     auto pause = kFirstPause;
     for (int tries = attempts_;;) {
@@ -152,7 +152,7 @@ class FilePull {
     if (checked.ok()) return {};
     if (checked.error().kind != ErrorKind::corrupt) return checked;
     std::error_code error;
-    fs::remove(part_, error);  // nobody should go on from that
+    fs::remove(part_, error);  // not to be resumed
     return Error{ErrorKind::corrupt, url_ + ": " + checked.error().text};
   }
 
@@ -174,7 +174,7 @@ class FilePull {
   const Progress progress_;
 };
 
-// Every page of the list. Only the hub's own pages are followed: they are asked for with its token.
+// Returns all pages of the list. Follows only the hub's own pages, since its token is sent along.
 Result<std::vector<HubFile>> list_files(const HubAccess& hub, const std::string& repository,
                                         const std::string& revision) {
   std::vector<HubFile> files;
@@ -207,7 +207,7 @@ Status make_folder(const fs::path& folder) {
   return {};
 }
 
-// All files of a repository under their own names.
+// Fetches all files of a repository under their own names.
 Result<Pulled> pull_folder(const PullPlan& plan, const fs::path& folder,
                            const std::function<Status(const HubFile&, const fs::path&)>& get) {
   FULMAR_TRY(make_folder(folder));

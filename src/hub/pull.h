@@ -1,5 +1,5 @@
-// Getting a model and its vocabulary from a hub into a folder: resumed where they broke off, checked, and
-// there under their names only when whole.
+// Downloads a model and its vocabulary from a hub into a folder. Interrupted downloads are resumed, files are
+// verified, and they get their names only when complete.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ struct Pulled {
   std::optional<std::filesystem::path> vocabulary;  // nothing: the repository has none that fits
 };
 
-// Told the name of the file under way, how many bytes of it are there and how many there will be (-1: not
-// told). False calls the pull off; what has come is kept.
+// Gets the name of the current file, the bytes of it that have arrived and its size (-1: unknown). Returning
+// false cancels the pull; what has arrived is kept.
 using PullProgress = std::function<bool(const std::string& file, int64_t bytes, int64_t size)>;
 
 Result<Pulled> pull(const HubName& name, const PullOptions& options, const PullProgress& progress);
 
-// "https://host" of --endpoint or else HF_ENDPOINT. An error says so when neither names a hub.
+// Returns "https://host" from --endpoint or else HF_ENDPOINT; an error if neither names a hub.
 Result<std::string> hub_endpoint(const std::string& flag, const char* environment);
 
 }  // namespace fulmar

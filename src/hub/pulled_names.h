@@ -1,5 +1,5 @@
-// What models were called when they were pulled: lines "OWNER/NAME[:FILE] <tab> local name" in a file of the
-// folder of models, so that clients can go on naming them so.
+// Remembers the names under which models were pulled: lines "OWNER/NAME[:FILE] <tab> local name" in a file in
+// the folder of models, so that clients can go on using those names.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,13 @@
 
 namespace fulmar {
 
-// "OWNER/NAME" or "OWNER/NAME:FILE".
+// Returns "OWNER/NAME" or "OWNER/NAME:FILE".
 std::string name_text(const HubName& hub);
 
-// Appends a line, unless the last one of that name says the same.
+// Appends a line, unless the last one for that name is the same.
 Status remember_pull(const std::filesystem::path& folder, const HubName& hub, const std::string& local);
 
-// Local names by those of the hub; later lines win. Empty without the file. At most 1 MiB of it is read.
+// Returns local names by hub names; later lines win. Empty without the file. Reads at most 1 MiB of it.
 std::map<std::string, std::string> pulled_names(const std::filesystem::path& folder);
 
 }  // namespace fulmar

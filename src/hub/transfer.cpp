@@ -37,7 +37,7 @@ Error status_error(const std::string& url, int status, const std::string& body) 
   return {kind, text};
 }
 
-// Where the body of a 206 begins in the whole file; -1: not told.
+// Returns where the body of a 206 begins in the whole file; -1: unknown.
 int64_t range_start(const Headers& headers) {
   constexpr std::string_view kUnit = "bytes ";
   std::string_view range = headers.get("Content-Range");
@@ -77,7 +77,7 @@ struct Arrival {
     return false;
   }
 
-  // Others write to the disk, too, so that what was free at the beginning tells little.
+  // Returns whether the reserve stays free; asks again as bytes arrive, since others write to the disk, too.
   bool leaves_reserve(int64_t bytes) {
     unchecked += bytes;
     if (unchecked < kBetweenLooks) return true;
@@ -117,7 +117,7 @@ struct Arrival {
 int64_t bytes_to_spare(const std::filesystem::path& folder) {
   std::error_code error;
   const auto space = std::filesystem::space(folder, error);
-  if (error) return std::numeric_limits<int64_t>::max();  // whoever writes there will learn
+  if (error) return std::numeric_limits<int64_t>::max();  // the write itself will fail
   const auto free =
       static_cast<int64_t>(std::min<uintmax_t>(space.available, std::numeric_limits<int64_t>::max()));
   return std::max<int64_t>(0, free - kDiskReserve);

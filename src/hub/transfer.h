@@ -1,5 +1,5 @@
-// Texts and files from a hub: statuses, ranges, and a token that goes to the hub's own host and to nobody it
-// redirects to. The connection itself is web_get's business.
+// Fetches texts and files from a hub: statuses, ranges, and a token that is sent to the hub's own host but
+// not to hosts it redirects to. The connection itself is in web_get.
 #pragma once
 
 #include <cstdint>
@@ -22,27 +22,28 @@ struct Page {
   std::string link;  // its Link header (RFC 8288); empty: none
 };
 
-// A 200 answer. not_found for 404, invalid for a missing or insufficient token, else unavailable.
+// Fetches an answer with status 200. Errors: not_found (404), invalid (missing or weak token), else
+// unavailable.
 Result<Page> fetch_page(const HubAccess& hub, const std::string& url);
 
-// How one attempt at a file ended.
+// How one attempt to fetch a file ended.
 struct Attempt {
   enum class End : uint8_t { complete, broken_off, refused };
   End end = End::complete;
   Error error;  // unless complete; broken_off: another attempt may go on from there
 };
 
-// Fetches `url` into `part`, from byte `have` on where the server can do that, else from the beginning.
-// `size`: bytes of the whole file, -1 when unknown; more is refused, less is broken off. More than `most`
-// bytes are refused whatever is known, and so are those that leave less than kDiskReserve free. `progress` is
-// told the bytes in `part`; false calls the transfer off (refused, unavailable).
+// Fetches `url` into `part`, from byte `have` on if the server can do that, else from the beginning. `size`
+// is that of the whole file in bytes, -1 if unknown; more is refused, less is broken_off. Always refused are
+// more than `most` bytes and bytes that would leave less than kDiskReserve free. `progress` gets the bytes in
+// `part`; false cancels (refused, unavailable).
 Attempt fetch_part(const HubAccess& hub, const std::string& url, const std::filesystem::path& part,
                    int64_t have, int64_t size, int64_t most,
                    const std::function<bool(int64_t bytes)>& progress);
 
-// What a pull leaves free on its disk, for whatever else writes there: sessions above all.
+// Bytes that a pull leaves free on its disk for other writers, mainly sessions.
 inline constexpr int64_t kDiskReserve = int64_t{1} << 30;
-// Free bytes of the folder's disk beside the reserve, not below 0.
+// Returns the free bytes of the folder's disk beyond the reserve, at least 0.
 int64_t bytes_to_spare(const std::filesystem::path& folder);
 
 }  // namespace fulmar

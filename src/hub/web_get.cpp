@@ -71,7 +71,7 @@ class WebExchange {
   WebExchange(const Url& url, Headers headers, const WebAnswer& answer)
       : url_(url), headers_(std::move(headers)), answer_(answer) {}
 
-  // Where the answer redirects to; nothing: it was the last.
+  // Sends one request. Returns where it is redirected to; nothing: this was the last answer.
   Result<std::optional<Url>> run(const std::function<bool()>& stopped) {
     asio::io_context io{1};
     std::optional<Status> outcome;
@@ -86,7 +86,7 @@ class WebExchange {
   }
 
  private:
-  // Without its query, in which storage services keep signatures.
+  // Returns the URL for messages, without its query, in which storage services keep signatures.
   std::string shown() const {
     const std::string whole = absolute_form(url_);
     return whole.substr(0, whole.find('?'));
@@ -150,7 +150,7 @@ class WebExchange {
     if (unsent) co_return failed("the proxy took no request", unsent);
     ReadBuffer buffer(kMostHead);
     http::response_parser<http::empty_body> parser;
-    parser.skip(true);  // a tunnel begins behind the head
+    parser.skip(true);  // a tunnel begins after the head
     const auto [silent, read] = co_await http::async_read_header(stream, buffer, parser, kAwait);
     if (silent) co_return failed("the proxy gave no answer", silent);
     if (parser.get().result() == http::status::ok) co_return Status();
@@ -201,7 +201,7 @@ class WebExchange {
         fmt::format("{}: {} interim answers and none that ends the request", shown(), kMostHeads)};
   }
 
-  // The answer whose head has come.
+  // Takes an answer whose head has arrived: notes a redirect, or passes its body on.
   template <class Stream>
   asio::awaitable<Status> take(Stream& stream, beast::tcp_stream& socket, ReadBuffer& buffer,
                                http::response_parser<http::buffer_body>& parser, int status) {

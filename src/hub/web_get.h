@@ -1,6 +1,6 @@
-// One GET over HTTP or HTTPS to the outside world: redirects, the environment's proxies, the machine's
-// certificates. Blocks; Beast and OpenSSL appear only in web_get.cpp. Not net's client: that one speaks plain
-// HTTP to workers, many at once, on the server's event loop.
+// One GET over HTTP or HTTPS to the internet, with redirects, the environment's proxies and the machine's
+// certificates. Blocks. Beast and OpenSSL appear only in web_get.cpp. The client in net/ is for another use:
+// many plain HTTP requests to workers at once, on the server's event loop.
 #pragma once
 
 #include <functional>
@@ -20,18 +20,18 @@ struct WebGet {
   std::function<bool()> stopped = nullptr;  // asked several times a second; true ends it as unavailable
 };
 
-// What came, on the caller's thread. False breaks off: web_get then fails, and the caller knows why.
+// Gets the answer, on the caller's thread. Returning false stops the transfer: web_get then fails.
 struct WebAnswer {
-  std::function<bool(int status, const Headers& headers)> head;  // of the last answer, behind all redirects
+  std::function<bool(int status, const Headers& headers)> head;  // of the last answer, after all redirects
   std::function<bool(std::string_view bytes)> data;
 };
 
-// Fine once an answer of any status has come whole. unavailable where it has not: no connection, a
-// certificate that is not trusted, 30 seconds without a byte, too many redirects.
+// Succeeds once an answer of any status has arrived completely. Error unavailable: no connection, a
+// certificate that is not trusted, 30 seconds without a byte, or too many redirects.
 Status web_get(const WebGet& request, const WebAnswer& answer);
 
-// The files of trusted certificates of common systems, in the order in which they are tried behind
-// SSL_CERT_FILE and OpenSSL's own; the first that exists, or empty.
+// Returns the first existing file of trusted certificates among those of common systems, or empty. It is
+// tried after SSL_CERT_FILE and OpenSSL's own.
 std::string known_certificates();
 
 }  // namespace fulmar

@@ -17,7 +17,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// "example.org" and ".example.org" stand for the host itself and every host below it.
+// Returns whether the host is the domain or below it; "example.org" and ".example.org" mean the same.
 bool lies_in(std::string_view host, std::string_view domain) {
   if (domain.starts_with('.')) domain.remove_prefix(1);
   if (domain.empty() || host.size() < domain.size()) return false;

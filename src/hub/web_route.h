@@ -1,4 +1,4 @@
-// Where a request goes: what a redirect means, and which proxy lies between. Pure functions.
+// Where a request goes: the target of a redirect, and the proxy in between. Pure functions.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,14 @@
 
 namespace fulmar {
 
-// The address that a Location header means, seen from the one that answered (RFC 3986, section 5.2, without
-// the removal of dots). From https to http: corrupt.
+// Resolves a Location header against the URL that sent it (RFC 3986, section 5.2, without removal of dots).
+// Error corrupt: it leads from https to http.
 Result<Url> follow_location(const Url& from, std::string_view location);
 
-// The same scheme, host and port: who may be shown a token.
+// Returns whether scheme, host and port are equal: only then may a token be shown.
 bool same_origin(const Url& a, const Url& b);
 
-// Like `std::getenv`, with a string.
+// Returns the value like `std::getenv`, as a string.
 using Environment = std::function<std::string(const char* name)>;
 
 struct Proxy {
@@ -27,16 +27,16 @@ struct Proxy {
   std::string credentials;  // "user:password"; empty: none
 };
 
-// By https_proxy or http_proxy, else all_proxy, unless no_proxy lists the host or a domain around it ("*":
-// every host). Names count in both cases, but for HTTP_PROXY: web servers put a client's header there.
-// Nothing: straight. invalid for a proxy that does not speak HTTP.
+// Returns the proxy from https_proxy or http_proxy, else all_proxy, unless no_proxy lists the host or a
+// domain around it ("*": every host). Both cases of a name count, except HTTP_PROXY, into which web servers
+// put a client's header. Nothing: connect directly. Error invalid: a proxy that does not speak HTTP.
 Result<std::optional<Proxy>> proxy_for(const Url& url, const Environment& environment);
 
-// "host[:port]", as the Host header has it: signatures of storage services count on a usual port being left
-// out.
+// Returns "host[:port]" for the Host header; leaves out the scheme's usual port, as signatures of storage
+// services require.
 std::string host_field(const Url& url);
 
-// "http[s]://host[:port]/..." as a proxy takes it.
+// Returns "http[s]://host[:port]/..." as a proxy expects it.
 std::string absolute_form(const Url& url);
 
 }  // namespace fulmar

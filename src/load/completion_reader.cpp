@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kShown = 200;  // bytes of a line or body in a fault
 constexpr std::string_view kPrefix = "data: ";
 
-// choices[0], or null.
+// Returns choices[0], or null.
 const JsonValue* first_choice(const JsonValue& event) {
   const JsonValue* choices = event.find("choices");
   if (!choices || !choices->is_array() || choices->as_array().empty()) return nullptr;
@@ -68,7 +68,7 @@ void CompletionReader::take_line(std::string_view line, double now) {
   if (reason && reason->is_string()) record_.finish_reason = reason->as_string();
 }
 
-// The first fault is the one to tell.
+// Notes a fault; only the first one is kept.
 void CompletionReader::fail(std::string text) {
   if (record_.fault.empty()) record_.fault = std::move(text);
 }

@@ -1,5 +1,5 @@
-// Reads one streamed completion the way the strictest known client does (docs/http.md, "Load test"): line by
-// line, every line but the empty ones and `[DONE]` must be JSON with choices[0].text. Knows no socket and no
+// Reads one streamed completion as the strictest known client does (docs/http.md, "Load test"): line by
+// line; every line except empty ones and `[DONE]` must be JSON with choices[0].text. Knows no socket and no
 // clock.
 #pragma once
 
@@ -25,10 +25,10 @@ class CompletionReader {
  public:
   explicit CompletionReader(double sent_at) { record_.sent_at = sent_at; }
 
-  // Only 200 is an answer.
+  // Takes the status; any but 200 is a fault.
   void head(int status);
   void feed(std::string_view bytes, double now);
-  // The connection is at its end; `trouble` tells why when it should not be.
+  // Ends the record with the connection; `trouble` says why it ended if it should not have.
   void end(std::string_view trouble, double now);
 
   const AnswerRecord& record() const { return record_; }

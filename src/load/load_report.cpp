@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kShownFaults = 5;
 constexpr double kMilli = 1e3;
 
-// The most requests that were under way at one time.
+// Returns the most requests that were under way at one time.
 size_t most_at_once(std::span<const AnswerRecord> records) {
   std::vector<std::pair<double, int>> changes;  // at equal times, ends (-1) come first
   for (const AnswerRecord& record : records) {

@@ -1,4 +1,4 @@
-// From the records of a load to its figures and their table. Pure functions.
+// Turns the records of a load into figures and their table. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace fulmar {
 
-// Over the answers that succeeded; times in milliseconds.
+// Figures over the answers that succeeded; times in milliseconds.
 struct LoadFigures {
   size_t requests = 0;
   size_t successes = 0;
@@ -24,16 +24,16 @@ struct LoadFigures {
   double drain_seconds = 0;  // from the last arrival to the last answer's end
 };
 
-// `lengths`: tokens asked for, one per record. ITL pools the gaps of all answers; TPOT is (E2E - TTFT) / (L -
-// 1).
+// Computes the figures. `lengths`: tokens asked for, one per record. ITL pools the gaps of all answers; TPOT
+// is (E2E - TTFT) / (L - 1).
 LoadFigures load_figures(std::span<const AnswerRecord> records, std::span<const int64_t> lengths);
 
 std::string load_table(const LoadFigures& figures);
 std::string load_json(const LoadFigures& figures);
 
-// Rate at which tokens came while every stream was under way: from when the last one had its first text until
-// the first one had its last. Zero when there was no such time. `lengths` as above: an event counts for its
-// share of the answer, since a character of several tokens comes in one event.
+// The rate at which tokens arrived while every stream was running: from the last stream's first text to the
+// first stream's last text. Zero if there was no such time. With `lengths` as above an event counts for its
+// share of the answer, since a character of several tokens arrives in one event.
 struct SteadyRate {
   double seconds = 0;
   double tokens_per_second = 0;

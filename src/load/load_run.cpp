@@ -27,7 +27,7 @@ class Run {
     client_.send(request_of(std::move(request)), callbacks_of(reader));
   }
 
-  // Until all that were sent have ended, or `until`; true for the first.
+  // Waits until all requests sent so far have ended, or until `until`. Returns whether they have ended.
   bool wait(Clock::time_point until) {
     std::unique_lock lock(mutex_);
     return changed_.wait_until(lock, until, [&] { return ended_ == readers_.size(); });

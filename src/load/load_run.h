@@ -1,5 +1,5 @@
 // Sends a load over HTTP and records what each client saw: one thread reads every stream, the caller's thread
-// sends when a request is due.
+// sends each request when it is due.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct LoadTarget {
   Headers headers;
 };
 
-// "http://host:port" with the load's path; a path of its own in the URL wins.
+// Parses "http://host:port"; a path in the URL replaces the load's usual one.
 Result<LoadTarget> load_target(const std::string& url);
 
 struct LoadRequest {
@@ -28,8 +28,8 @@ struct LoadRequest {
   std::string body;
 };
 
-// Blocks until every answer has ended. `progress` is told, on this thread, how many have ended; at least
-// twice a second.
+// Runs until every answer has ended. Calls `progress` on this thread with the number of ended answers, at
+// least twice a second.
 std::vector<AnswerRecord> run_load(const LoadTarget& target, std::vector<LoadRequest> requests,
                                    const std::function<void(size_t ended)>& progress = {});
 

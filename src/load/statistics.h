@@ -15,11 +15,11 @@ struct Summary {
   double p99 = 0;
 };
 
-// All zero without samples.
+// Returns the figures of samples; all zero without samples.
 Summary summarize(std::vector<double> samples);
 
-// The value below which the share `q` (0 to 1) of `sorted` lies, interpolated between neighbours; `sorted` is
-// ascending and not empty.
+// Returns the value below which the fraction `q` (0 to 1) of `sorted` lies, interpolated between neighbours;
+// `sorted` is ascending and not empty.
 double quantile(std::span<const double> sorted, double q);
 
 }  // namespace fulmar

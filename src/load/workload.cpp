@@ -18,7 +18,7 @@ constexpr double kPromptMedian = 64, kAnswerMedian = 128, kSpread = 1.0;
 class Draws {
  public:
   explicit Draws(uint64_t seed) : generator_(seed) {}
-  // In (0, 1].
+  // Returns a number in (0, 1].
   double uniform() { return (static_cast<double>(generator_() >> 11) + 1) * 0x1p-53; }
   double exponential(double mean) { return -mean * std::log(uniform()); }
   double normal() {
