@@ -99,7 +99,7 @@ class Joiner {
   }
 
  private:
-  // A part of a matrix, in one piece of `count` numbers.
+  // Returns a part of a matrix, which must be contiguous and have `count` numbers.
   Result<StoredTensor*> part(const std::string& name, DType dtype, int64_t count) {
     const auto found = by_name_.find(name);
     if (found == by_name_.end()) return corrupt(fmt::format("'{}' is missing", name));
@@ -134,7 +134,7 @@ class Joiner {
         fmt::format("'{}' has no '{}{}nf4' beside it, which says its shape", absmax.name, stem, kState));
   }
 
-  // Scales of the flattened blocks.
+  // Returns the scales of the flattened blocks.
   Result<std::vector<float>> absmax_of(const std::string& stem, const Description& said) {
     const int64_t count = said.rows * said.cols, blocks = (count + said.block - 1) / said.block;
     if (!said.nested_offset) return numbers(stem + ".absmax", blocks);
@@ -179,7 +179,7 @@ class Joiner {
     }
     FULMAR_TRY(check_levels(stem));
     FULMAR_ASSIGN(const std::vector<float> absmax, absmax_of(stem, said));
-    // The largest parts of a row that lie in one block each.
+    // The largest parts of a row that are in one block each.
     const auto both = static_cast<uint64_t>(said.block) | static_cast<uint64_t>(said.cols);
     const int64_t group = std::min(int64_t{1} << std::countr_zero(both), kMostGroup);
     matrix.shape = {said.rows, said.cols};
@@ -214,7 +214,7 @@ class Joiner {
     parts_.owners.push_back(std::move(scales));
   }
 
-  // LLM.int8(): value = code * SCB[row] / 127.
+  // Joins LLM.int8(): value = code * SCB[row] / 127.
   Status join_rows(const StoredTensor& row_scales, const std::string& stem) {
     constexpr float kLevels = 127;
     const auto found = by_name_.find(stem + ".weight");

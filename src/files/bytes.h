@@ -1,4 +1,4 @@
-// Reading numbers and parts out of untrusted bytes, and showing untrusted text. Knows no file format.
+// Reads numbers and parts of untrusted bytes, and makes untrusted text printable. Knows no file format.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "model files are littl
 
 using ByteSpan = std::span<const std::byte>;
 
-// The number stored at `offset`; the caller has checked that it lies inside.
+// Returns the number stored at `offset`; the caller has checked that it is inside.
 template <class T>
 T load_at(ByteSpan bytes, uint64_t offset) {
   T value;
@@ -30,18 +30,18 @@ inline bool lies_inside(ByteSpan bytes, uint64_t offset, uint64_t length) {
   return offset <= bytes.size() && length <= bytes.size() - offset;
 }
 
-// bytes[offset, offset + length), or an Error that names `what`, its place and the size there is.
+// Returns bytes[offset, offset + length), or an Error with `what`, the range asked for and the size there is.
 Result<ByteSpan> part_of(ByteSpan bytes, uint64_t offset, uint64_t length, std::string_view what);
 
 inline std::string_view as_text(ByteSpan bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Product of non-negative sizes; empty when it does not fit. A zero anywhere gives zero, but the other sizes
-// must still fit together.
+// Returns the product of non-negative sizes; nothing if it overflows. A zero anywhere gives zero, but the
+// other sizes must still fit together.
 std::optional<int64_t> checked_product(std::span<const int64_t> sizes);
 
-// Text from a file made fit for an error line: control bytes and invalid UTF-8 are escaped, long text is cut.
+// Prepares text from a file for an error line: escapes control bytes and invalid UTF-8, cuts long text.
 std::string printable(std::string_view text);
 
 }  // namespace fulmar

@@ -84,7 +84,7 @@ constexpr std::array<Renaming, 2> kHf6Outside = {{{"rwkv.embeddings.", "emb."}, 
 constexpr std::array<Renaming, 3> kHf6Inside = {
     {{"pre_ln.", "ln0."}, {"attention.", "att."}, {"feed_forward.", "ffn."}}};
 
-// Transformers' Rwkv7ForCausalLM keeps the official names behind the name of its body.
+// Transformers' Rwkv7ForCausalLM keeps the official names after the name of its body.
 constexpr std::array<Renaming, 1> kOfficialOutside = {{{"embeddings.", "emb."}}};
 constexpr std::array<Renaming, 5> kModelOutside = {{{"model.embeddings.", "emb."},
                                                     {"model.emb.", "emb."},
@@ -147,7 +147,7 @@ std::string apply_rules(std::string_view name, std::span<const Renaming> rules, 
   return std::string(name);
 }
 
-// Views of views.
+// Swaps the last two axes of a view.
 void swap_last_axes(StoredTensor& tensor) {
   const size_t rank = tensor.shape.size();
   if (rank < 2) return;
@@ -155,7 +155,7 @@ void swap_last_axes(StoredTensor& tensor) {
   std::swap(tensor.strides[rank - 1], tensor.strides[rank - 2]);
 }
 
-// Index `index` of the outermost axis.
+// Returns index `index` of the outermost axis.
 StoredTensor slice_outermost(const StoredTensor& tensor, int64_t index, std::string name) {
   StoredTensor slice = tensor;
   slice.name = std::move(name);
@@ -165,7 +165,7 @@ StoredTensor slice_outermost(const StoredTensor& tensor, int64_t index, std::str
   return slice;
 }
 
-// Some converters keep a unit axis behind [H, N].
+// Removes a unit axis after [H, N], which some converters keep.
 void drop_trailing_unit_axis(StoredTensor& tensor) {
   if (tensor.shape.size() == 3 && tensor.shape.back() == 1) {
     tensor.shape.pop_back();
@@ -177,8 +177,8 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
   return std::any_of(endings.begin(), endings.end(), [&](std::string_view e) { return name.ends_with(e); });
 }
 
-// Whether the low-rank factors lie the other way round, as web-rwkv writes them. The first factor that is not
-// square tells: officially it is [C, rank].
+// Returns whether the low-rank factors are transposed, as web-rwkv writes them. The first factor that is not
+// square decides: officially it is [C, rank].
 bool low_rank_swapped(std::span<const StoredTensor> tensors, bool when_all_square) {
   const auto emb = std::find_if(tensors.begin(), tensors.end(),
                                 [](const StoredTensor& t) { return t.name == "emb.weight"; });
@@ -260,7 +260,7 @@ class Renamer {
             fmt::format("'{}' has shape {}; wanted {}", tensor.name, shape_text(tensor.shape), wanted)};
   }
 
-  // Codes of what is transposed, gathered or small become numbers.
+  // Decodes codes to numbers, for what is transposed, gathered or small.
   void decode(StoredTensor& tensor) {
     std::vector<float> values(static_cast<size_t>(tensor.count()));
     copy_as_f32(tensor, values);
@@ -285,7 +285,7 @@ class Renamer {
     return add_mix_w1(source, prefix);
   }
 
-  // One vector for each letter, stacked in the order of the letters.
+  // Adds one vector for each letter, stacked in the order of the letters.
   Status add_slices(const StoredTensor& stacked, const std::string& stem, std::string_view letters) {
     if (stacked.shape.empty() || stacked.shape[0] != static_cast<int64_t>(letters.size())) {
       return misshapen(stacked, fmt::format("[{}, C]", letters.size()));
@@ -299,7 +299,7 @@ class Renamer {
   // flash-linear-attention stacks the five mixes r, w, k, v, g; officially they stand w, k, v, r, g.
   static constexpr std::array<int64_t, 5> kMixOrder = {1, 2, 3, 0, 4};
 
-  // [5*Rm, C], rows grouped by mix -> [C, 5*Rm].
+  // Converts [5*Rm, C], rows grouped by mix, to [C, 5*Rm].
   Status add_mix_w1(const StoredTensor& source, const std::string& prefix) {
     if (source.shape.size() != 2 || source.shape[0] == 0 || source.shape[0] % 5 != 0) {
       return misshapen(source, "[5*Rm, C]");
@@ -315,7 +315,7 @@ class Renamer {
     return {};
   }
 
-  // [C, 5*Rm], columns grouped by mix -> [5, Rm, C].
+  // Converts [C, 5*Rm], columns grouped by mix, to [5, Rm, C].
   Status add_mix_w2(const StoredTensor& source, const std::string& prefix) {
     if (source.shape.size() != 2 || source.shape[1] == 0 || source.shape[1] % 5 != 0) {
       return misshapen(source, "[C, 5*Rm]");
@@ -328,7 +328,7 @@ class Renamer {
     return {};
   }
 
-  // A copy of a [5, a, b] tensor in the official order of mixes.
+  // Returns a copy of a [5, a, b] tensor in the official order of mixes.
   StoredTensor reordered(const StoredTensor& grouped, std::string name) {
     std::vector<std::byte> copy;
     copy.reserve(grouped.bytes());

@@ -57,7 +57,7 @@ namespace {
 constexpr size_t kMaxRank = 5;
 constexpr int64_t kTile = 64;  // keeps both sides of a transposing copy inside the first-level cache
 
-// One matrix with any strides into rows of `cols` elements.
+// Copies one matrix with any strides into rows of `cols` elements.
 template <size_t Size>
 void gather_matrix(const std::byte* from, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride,
                    std::byte* to) {
@@ -156,7 +156,7 @@ const StoredTensor* Checkpoint::find(std::string_view name) const {
 
 namespace {
 
-// Bytes from the first element of a tensor that is not empty to the end of its last.
+// Returns the bytes from the first element of a tensor that is not empty to the end of its last.
 size_t extent_of(const StoredTensor& tensor) {
   if (tensor.contiguous()) return tensor.bytes();
   int64_t last = 0;

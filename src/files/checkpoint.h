@@ -1,4 +1,4 @@
-// Name -> tensor: all that a model ever sees of a file. Knows neither formats nor models.
+// Tensors by name: all that a model ever sees of a file. Knows neither formats nor models.
 #pragma once
 
 #include <cstddef>
@@ -36,22 +36,22 @@ struct StoredTensor {
   size_t bytes() const { return bytes_for(dtype, count()); }
 };
 
-// Row-major strides of a shape.
+// Returns the row-major strides of a shape, in elements.
 std::vector<int64_t> row_major_strides(std::span<const int64_t> shape);
 
-// "[64, 128]"
+// Returns "[64, 128]".
 std::string shape_text(std::span<const int64_t> shape);
 
-// "17 bytes", "3.4 MB", "1.2 GB"
+// Returns "17 bytes", "3.4 MB" or "1.2 GB".
 std::string size_text(uint64_t bytes);
 
-// All elements in row-major order as f32, whatever the strides and the type. out.size() is tensor.count().
+// Copies all elements in row-major order as f32, for any strides and type. out.size() is tensor.count().
 void copy_as_f32(const StoredTensor& tensor, std::span<float> out);
 
-// All elements in row-major order in their stored type.
+// Returns all elements in row-major order in their stored type.
 std::vector<std::byte> gather_contiguous(const StoredTensor& tensor);
 
-// One token of a vocabulary that lies in a model file.
+// A token of a vocabulary inside a model file.
 struct StoredToken {
   int32_t id = 0;
   std::string bytes;  // at least one, distinct
@@ -66,18 +66,18 @@ class Checkpoint {
   virtual ~Checkpoint() = default;
 
   virtual const std::vector<StoredTensor>& tensors() const = 0;  // file order
-  // "safetensors, 1.2 GB, official names"
+  // Returns "safetensors, 1.2 GB, official names".
   virtual std::string describe() const = 0;
-  // Free text of the file itself (the __metadata__ of safetensors); mostly empty.
+  // Returns free text of the file itself (the __metadata__ of safetensors); mostly empty.
   virtual const std::map<std::string, std::string>& metadata() const;
-  // Null where the file brings none.
+  // Returns the file's vocabulary; null if it has none.
   virtual const StoredVocabulary* vocabulary() const { return nullptr; }
-  // What a reader found and left out, one line each.
+  // Returns what a reader found and ignored, one line each.
   virtual const std::vector<std::string>& remarks() const;
-  // Lets the memory of a mapped tensor go after it was copied elsewhere; it stays readable.
+  // Releases the memory of a mapped tensor after it was copied elsewhere; it stays readable.
   virtual void release_pages(const StoredTensor&) const {}
 
-  // Null when absent. Safe from several threads.
+  // Returns the tensor of that name, or null. Thread-safe.
   const StoredTensor* find(std::string_view name) const;
 
  private:
@@ -85,7 +85,7 @@ class Checkpoint {
   mutable std::unordered_map<std::string_view, const StoredTensor*> index_;
 };
 
-// What a Checkpoint consists of. Readers fill it; `owners` keep the memory behind the tensors alive.
+// The parts of a Checkpoint, filled by readers; `owners` keep the memory of the tensors alive.
 struct CheckpointParts {
   std::vector<StoredTensor> tensors;
   std::string description;
@@ -99,14 +99,14 @@ struct CheckpointParts {
 
 std::unique_ptr<Checkpoint> make_checkpoint(CheckpointParts parts);
 
-// Names come from strangers and go into logs and JSON: valid UTF-8 without control characters, at most 256
-// bytes.
+// Checks a name, which is untrusted and goes into logs and JSON: valid UTF-8 without control characters, at
+// most 256 bytes.
 Status check_tensor_name(std::string_view name);
 
-// Opens a model or state file whatever its format (PyTorch zip archive, PyTorch legacy stream, safetensors,
-// GGUF, of which the first part opens the others; told apart by content), or a folder that holds one model
-// (find_model_files), and gives its tensors official names, shapes and orientation. What a config.json and a
-// chat template beside safetensors say becomes metadata (read_hub_facts).
+// Opens a model or state file of any format, told apart by content (PyTorch zip archive, PyTorch legacy
+// stream, safetensors, GGUF, whose first part opens the others), or a folder that holds one model
+// (find_model_files). Converts tensors to official names, shapes and orientation. A config.json and a chat
+// template beside safetensors become metadata (read_hub_facts).
 Result<std::unique_ptr<Checkpoint>> open_checkpoint(const std::filesystem::path& path);
 
 }  // namespace fulmar

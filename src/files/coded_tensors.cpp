@@ -64,7 +64,7 @@ class MatrixSplitter {
   PlainTensors out_;
 };
 
-// The codes of a matrix [out, in] as kernels call them; nothing where the tensor holds none.
+// Converts a matrix to the type and shape [out, in] that kernels use. Returns whether it holds codes.
 bool take_codes(StoredTensor& matrix) {
   if (matrix.shape.size() != 2 || matrix.count() == 0 || !matrix.contiguous()) return false;
   if (matrix.dtype == DType::i8 || matrix.dtype == DType::f8_e4m3) return true;
@@ -75,13 +75,13 @@ bool take_codes(StoredTensor& matrix) {
   return true;
 }
 
-// Codes of a matrix that nothing says the size of.
+// Returns whether the tensor holds codes of a matrix without scales.
 bool lacks_scales(const StoredTensor& tensor) {
   const bool codes = tensor.dtype == DType::u8 || tensor.dtype == DType::i8 || tensor.dtype == DType::f8_e4m3;
   return codes && tensor.scales == nullptr && tensor.shape.size() == 2 && tensor.name.ends_with(".weight");
 }
 
-// The weights of a row that share one of `scales`; 0 where these do not fit the matrix.
+// Returns how many weights of a row share one of `scales`; 0 if these do not fit the matrix.
 int64_t group_for(const StoredTensor& matrix, const StoredTensor& scales) {
   const int64_t rows = matrix.shape[0], cols = matrix.shape[1], count = scales.count();
   if (count == 1 || count == rows) return cols;

@@ -50,7 +50,7 @@ uint64_t size_of_value(GgufType type) {
     case GgufType::f32:
       return 4;
     default:
-      return 8;  // also the length in front of a string: the least that one takes
+      return 8;  // also the length before a string: the least that one takes
   }
 }
 
@@ -166,7 +166,7 @@ Result<GgufValue> read_value(Cursor& cursor, std::string_view key) {
   return value_at(type, raw, 0);
 }
 
-// The alignment has one legal type, whose file position cannot be told from the value any more.
+// Reads the keys. Checks the alignment's type here, since its value does not show the type in the file.
 Status read_keys(Cursor& cursor, uint64_t count, GgufFile& file, uint64_t& alignment) {
   for (uint64_t i = 0; i < count; i++) {
     FULMAR_ASSIGN(const std::string_view key, cursor.string("a key", kMostKeyBytes));
@@ -246,7 +246,7 @@ Result<LocatedTensor> read_tensor(Cursor& cursor, uint64_t alignment) {
   return placed;
 }
 
-// Data that lies inside the section, each byte in one tensor only.
+// Places the tensors' data, which must be inside the section, each byte in one tensor only.
 Status place(std::vector<LocatedTensor>& all, ByteSpan section, GgufFile& file) {
   std::vector<const LocatedTensor*> sorted;
   for (const LocatedTensor& placed : all) sorted.push_back(&placed);

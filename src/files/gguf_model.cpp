@@ -136,7 +136,7 @@ class Converter {
                                shape_text(stored.shape)));
   }
 
-  // One vector of C numbers as [heads, head size].
+  // Views a vector of C numbers as [heads, head size].
   Status split_heads(const StoredTensor& stored, StoredTensor& tensor) const {
     const int64_t count = tensor.count();
     if (count % head_size_ != 0) return misshapen(stored);
@@ -145,7 +145,7 @@ class Converter {
     return {};
   }
 
-  // [mixes, 1, 1, C] as vectors.
+  // Adds the vectors of [mixes, 1, 1, C].
   Status add_mixes(const StoredTensor& stored, const StoredTensor& tensor, int64_t layer) {
     const std::span<const std::string_view> names = mix_names(version_);
     if (tensor.shape.empty() || tensor.shape[0] != static_cast<int64_t>(names.size()))
@@ -168,7 +168,7 @@ class Converter {
     owners_.push_back(std::move(values));
   }
 
-  // Multiplies by a power of two, which no format rounds: numbers themselves, or the f16 factors of blocks.
+  // Multiplies by a power of two, exact in every format: the numbers, or the f16 factors of blocks.
   void scale_up(StoredTensor& tensor, int power) {
     auto bytes = std::make_shared<std::vector<std::byte>>(tensor.data, tensor.data + tensor.bytes());
     const Format& format = format_of(tensor.dtype);

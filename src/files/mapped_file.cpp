@@ -47,19 +47,19 @@ namespace {
 
 std::mutex places_mutex;
 
-// Never freed: a signal may come until the end of the process.
+// Returns the places, which are never freed: a signal may come until the end of the process.
 template <class Mapping>
 std::array<Mapping, kMostPlaces>& all_places() {
   static auto* const places = new std::array<Mapping, kMostPlaces>;
   return *places;
 }
 
-// Write errors have nobody who could be told.
+// Writes to stderr; ignores errors, which cannot be reported anywhere.
 void say(const char* text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, ::strlen(text));
 }
 
-// Zeros from the page of `address` to the end of the mapping.
+// Maps zeros from the page of `address` to the end of the mapping. Returns whether that worked.
 bool put_zeros(uintptr_t address, uintptr_t end) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   void* const from = reinterpret_cast<void*>(address / page * page);
@@ -67,7 +67,7 @@ bool put_zeros(uintptr_t address, uintptr_t end) {
   return ::mmap(from, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
-// Only calls that a handler may make.
+// Handles SIGBUS, with only such calls as a handler may make.
 template <class Mapping>
 void on_lost_page(int number, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);

@@ -1,4 +1,4 @@
-// A file as read-only memory. Nothing is read before it is touched.
+// Maps a file as read-only memory. Nothing is read before it is touched.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,13 @@
 
 namespace fulmar {
 
-// What another program shortens, or a disk cannot read, while it is mapped raises SIGBUS on access. Then the
-// process ends with kFileLostExit and a line that names the file, unless it was opened under a FileWatch that
-// still watches. Bytes that are written over are read as they then are: replace model files by renaming,
-// never by writing into them.
+// If another program shortens the file while it is mapped, or the disk cannot read it, access raises SIGBUS.
+// The process then ends with kFileLostExit and a line that names the file, unless the file was opened under a
+// FileWatch that still watches. Bytes that are overwritten are read as they then are: replace model files by
+// renaming, never by writing into them.
 class MappedFile {
  public:
-  // Refuses what is not a regular file, and empty files.
+  // Maps a file. Refuses what is not a regular file, and empty files.
   static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -25,7 +25,7 @@ class MappedFile {
 
   ByteSpan bytes() const { return bytes_; }
 
-  // Lets the pages that lie wholly inside `part` leave memory; they are read again when touched again.
+  // Releases the memory of pages that are wholly inside `part`; they are read again when touched again.
   void release(ByteSpan part) const;
 
  private:
@@ -39,9 +39,9 @@ class MappedFile {
   Mapping* const place_;  // null: there was none left
 };
 
-// Files that are opened on this thread while it watches may lose pages without ending the process: these read
-// as zeros from there on, and settle() says so. For loads: what was loaded from such a file is to be thrown
-// away.
+// While it lives, files opened on this thread may lose pages without ending the process: lost pages
+// read as zeros, and settle() reports it. For loading: what was loaded from such a file must be
+// discarded.
 class FileWatch {
  public:
   FileWatch();
@@ -49,8 +49,8 @@ class FileWatch {
   FileWatch(const FileWatch&) = delete;
   FileWatch& operator=(const FileWatch&) = delete;
 
-  // Ends the watch over what was opened: a later loss ends the process. An io Error names the file that was
-  // lost.
+  // Ends the watch over what was opened: a later loss ends the process. Error io: names a file that was lost
+  // before.
   Status settle();
 
  private:
@@ -59,7 +59,7 @@ class FileWatch {
   std::string lost_;  // a file that is closed again; under the lock of all mappings
 };
 
-// What `load` returns, a Result or a Status, or else which of its files was lost meanwhile.
+// Returns what `load` returns, a Result or a Status, or an error that names a file lost meanwhile.
 template <class Load>
 auto watched(Load&& load) -> decltype(load()) {
   FileWatch watch;

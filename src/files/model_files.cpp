@@ -63,7 +63,7 @@ std::string shard_name(const ShardName& shard, size_t number) {
   return fmt::format("{}-{:05}-of-{:05}{}", shard.stem, number, shard.total, shard.ending);
 }
 
-// Names of the regular files in a folder, sorted.
+// Returns the names of the regular files in a folder, sorted.
 Result<std::set<std::string>> names_in(const fs::path& folder) {
   std::set<std::string> names;
   std::error_code error;
@@ -92,7 +92,7 @@ bool is_plain_name(std::string_view name) {
          name.find_first_of(std::string_view("/\0", 2)) == name.npos;
 }
 
-// Shards whose names say that there are more of them than the index names.
+// Checks that the index names all shards that belong together by their names.
 Status check_sets(const std::string& index, const std::set<std::string>& shards) {
   for (const std::string& name : shards) {
     const auto shard = parse_shard_name(name);
@@ -105,7 +105,7 @@ Status check_sets(const std::string& index, const std::set<std::string>& shards)
   return {};
 }
 
-// {"weight_map": {tensor: shard}}
+// Reads {"weight_map": {tensor: shard}}.
 Result<FoundModel> read_index(const fs::path& folder, const std::string& name,
                               const std::set<std::string>& names) {
   FULMAR_ASSIGN(const std::string text, read_file(folder / name, kLargestIndex));
@@ -135,7 +135,7 @@ Result<FoundModel> read_index(const fs::path& folder, const std::string& name,
   return candidate;
 }
 
-// All shards that belong together by their names.
+// Returns all shards that belong together by their names.
 Result<FoundModel> gather_shards(const ShardName& shard, const std::set<std::string>& names) {
   FoundModel candidate{.title = shard_name(shard, 1)};
   for (size_t number = 1; number <= shard.total; number++) {

@@ -24,7 +24,7 @@ Error in_file(const fs::path& path, const Error& error) {
   return {error.kind, fmt::format("{}: {}", path.string(), error.text)};
 }
 
-// A GGUF file, or the first of several that make one model.
+// Opens a GGUF file, or the first of several that make one model.
 Result<CheckpointParts> open_gguf(const fs::path& path, ByteSpan file) {
   FULMAR_ASSIGN(GgufFile whole, read_gguf(file));
   FULMAR_ASSIGN(const int64_t count, split_count(whole));
@@ -69,7 +69,7 @@ Result<CheckpointParts> read_file(const fs::path& path) {
   return parts;
 }
 
-// Every tensor where the index says, and no other.
+// Checks that every tensor is in the shard that the index names, and that there is no other.
 Status check_index(const ModelFiles& model,
                    const std::unordered_map<std::string_view, std::string>& shard_of) {
   if (model.shard_of.empty()) return {};
@@ -88,7 +88,7 @@ Status check_index(const ModelFiles& model,
   return {};
 }
 
-// All files in one, and for each tensor the name of the file that it lies in.
+// All files in one, and for each tensor the name of its file.
 struct Joined {
   CheckpointParts parts;
   std::vector<std::string> shards;
@@ -117,7 +117,7 @@ Result<Joined> join_files(const ModelFiles& model) {
   return joined;
 }
 
-// Every tensor once, and where the index says.
+// Checks that every tensor exists once, and in the shard that the index names.
 Status check_shards(const ModelFiles& model, const Joined& joined) {
   std::unordered_map<std::string_view, std::string> shard_of;
   for (size_t i = 0; i < joined.shards.size(); i++) {

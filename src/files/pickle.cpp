@@ -125,7 +125,7 @@ class Machine {
     }
   }
 
-  // Reading operands.
+  // Takes the next `count` bytes of operands.
   Result<ByteSpan> take(size_t count) {
     if (!lies_inside(bytes_, at_, count)) return fail("is cut short");
     at_ += count;
@@ -146,7 +146,7 @@ class Machine {
     return rest.substr(0, end);
   }
 
-  // The stack.
+  // Makes a value and pushes it on the stack.
   PickleValue& make(Kind kind) {
     PickleValue& value = pickle_.values.emplace_back();
     value.kind = kind;
@@ -164,7 +164,7 @@ class Machine {
     return {};
   }
 
-  // The value on top, which must not be a mark.
+  // Takes the value on top, which must not be a mark.
   Result<PickleValue*> pop() {
     if (stack_.empty() || stack_.back()->is(Kind::mark)) return fail("finds nothing on the stack");
     PickleValue* value = stack_.back();
@@ -172,7 +172,7 @@ class Machine {
     return value;
   }
 
-  // Stack index of the topmost mark.
+  // Takes the topmost mark and returns its stack index.
   Result<size_t> topmost_mark() {
     if (marks_.empty()) return fail("finds no mark");
     const size_t index = marks_.back();
@@ -319,7 +319,7 @@ class Machine {
                             arguments->items.size()));
   }
 
-  // Attributes of an object, such as the module versions of a state dict, mean nothing here.
+  // Ignores the attributes of an object, such as the module versions of a state dict.
   Status build() {
     FULMAR_TRY(drop());
     if (stack_.empty() || stack_.back()->is(Kind::mark)) return fail("finds no object");

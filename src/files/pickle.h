@@ -1,5 +1,5 @@
-// A machine for the small part of Python's pickle language that PyTorch checkpoints use. It builds plain data
-// and executes nothing: the few global names it lets through are matched as text.
+// Interprets the small part of Python's pickle language that PyTorch checkpoints use. It builds plain data
+// and executes nothing: the few global names that it accepts are matched as text.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct PickleValue {
   std::vector<const PickleValue*> items;  // inside the same Pickle; cycles are possible
 
   bool is(Kind wanted) const { return kind == wanted; }
-  // The value of a text key in a dict; null when absent. The last one wins, as in Python.
+  // Returns the value of a text key in a dict; null when absent. The last one wins, as in Python.
   const PickleValue* entry(std::string_view key) const;
 };
 
@@ -45,8 +45,8 @@ struct Pickle {
   size_t length = 0;  // bytes up to and including STOP
 };
 
-// Reads the pickle that `bytes` starts with. Errors name the opcode and its offset. Bounded whatever the
-// input is: bytes, values, stack, memo and nesting have limits, and no container is copied.
+// Reads the pickle at the start of `bytes`. Errors name the opcode and its offset. Bounded for any input:
+// bytes, values, stack, memo and nesting have limits, and no container is copied.
 Result<Pickle> read_pickle(ByteSpan bytes);
 
 }  // namespace fulmar

@@ -60,7 +60,7 @@ Result<DType> dtype_of_storage(std::string_view global) {
   return broken(fmt::format("'{}' is not a storage type", printable(global)));
 }
 
-// ("storage", type, key, location, numel), and None as a sixth member in the legacy stream.
+// Reads ("storage", type, key, location, numel), and None as a sixth member in the legacy stream.
 Result<StorageRef> read_storage(const PickleValue& value) {
   if (!value.is(Kind::storage) || !value.items[0]->is(Kind::tuple)) return broken("a tensor has no storage");
   const auto& id = value.items[0]->items;
@@ -97,8 +97,8 @@ Result<std::vector<int64_t>> read_sizes(const PickleValue& tuple, std::string_vi
   return sizes;
 }
 
-// Every element lies in the storage, and no tensor has more elements than its storage, which bounds the
-// memory that copies of it can take (expanded tensors with stride 0 are refused that way).
+// Checks that every element is in the storage, and that the tensor has no more elements than its storage,
+// which bounds the memory of its copies (expanded tensors with stride 0 are refused that way).
 Status check_extent(const TensorRef& tensor) {
   const std::optional<int64_t> count = checked_product(tensor.shape);
   const int64_t available = tensor.storage.count;
@@ -121,7 +121,7 @@ Status check_extent(const TensorRef& tensor) {
   return {};
 }
 
-// (storage, offset, size, stride, requires_grad, hooks [, metadata])
+// Reads (storage, offset, size, stride, requires_grad, hooks [, metadata]).
 Result<TensorRef> read_tensor(std::string_view name, const PickleValue& value) {
   FULMAR_TRY(check_tensor_name(name));
   if (value.items.size() < 4 || !value.items[1]->is(Kind::integer)) {
@@ -150,7 +150,7 @@ Result<const PickleValue*> find_state_dict(const Pickle& pickle) {
   return pickle.root;
 }
 
-// Tensors in dict order; what is not a tensor becomes a remark.
+// Reads the tensors in dict order; other members become remarks.
 Result<std::vector<TensorRef>> read_state_dict(const Pickle& pickle, std::vector<std::string>& remarks) {
   FULMAR_ASSIGN(const PickleValue* const dict, find_state_dict(pickle));
   std::vector<TensorRef> tensors;
@@ -189,7 +189,7 @@ Result<std::vector<StoredTensor>> bind_storages(std::vector<TensorRef> refs, Fin
 // mapped, and read where they are used.
 constexpr size_t kMostCheckedBytes = size_t{512} << 20;
 
-// The archive form: <folder>/data.pkl and one member <folder>/data/<key> for each storage.
+// Reads the archive form: <folder>/data.pkl and one member <folder>/data/<key> for each storage.
 Result<CheckpointParts> read_archive(ByteSpan file) {
   FULMAR_ASSIGN(const std::vector<ZipMember> members, read_zip_directory(file));
   std::unordered_map<std::string_view, const ZipMember*> by_name;
@@ -237,7 +237,7 @@ constexpr std::string_view kLegacyMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\
 constexpr std::string_view kLegacyStart = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
 constexpr int64_t kLegacyProtocol = 1001;
 
-// Reads the pickle that `rest` starts with and moves `rest` behind it.
+// Reads the pickle at the start of `rest` and removes it from there.
 Result<Pickle> next_pickle(ByteSpan& rest) {
   FULMAR_ASSIGN(Pickle pickle, read_pickle(rest));
   rest = rest.subspan(pickle.length);
@@ -261,8 +261,8 @@ Status check_legacy_head(ByteSpan& rest) {
   return {};
 }
 
-// After the pickles: for each key an int64 count of elements and the elements. The element size of a storage
-// stands only in its persistent id, so a storage that the object does not mention cannot be stepped over.
+// Reads what follows the pickles: for each key an int64 count of elements and the elements. The element size
+// of a storage is only in its persistent id, so a storage that the object does not mention cannot be skipped.
 Result<std::unordered_map<std::string_view, ByteSpan>> read_legacy_storages(ByteSpan rest, const Pickle& keys,
                                                                             const Pickle& object) {
   std::unordered_map<std::string_view, StorageRef> wanted;

@@ -29,7 +29,7 @@ constexpr std::array<StorageType, 8> kStorageTypes = {{{DType::f32, "FloatStorag
                                                        {DType::u8, "ByteStorage"},
                                                        {DType::i8, "CharStorage"}}};
 
-// The storage's type, of tensors that are stored as they are.
+// Returns the storage's type for a tensor that is stored as it is.
 std::optional<StorageType> storage_type(const StoredTensor& tensor) {
   const auto* known = std::find_if(kStorageTypes.begin(), kStorageTypes.end(),
                                    [&](const StorageType& type) { return type.dtype == tensor.dtype; });
@@ -58,7 +58,7 @@ std::string global(std::string_view module, std::string_view name) {
 }
 std::string empty_ordered_dict() { return global("collections", "OrderedDict") + ")R"; }
 
-// _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks)
+// Writes _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks).
 std::string pickled(const StoredTensor& tensor, size_t key) {
   const std::string_view type = storage_type(tensor).value_or(kStorageTypes[1]).name;
   const std::string storage = "(" + text("storage") + global("torch", type) + text(std::to_string(key)) +

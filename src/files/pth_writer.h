@@ -11,9 +11,9 @@
 
 namespace fulmar {
 
-// A state dict of the tensors in their order, row-major, each with a storage of its own. Types that PyTorch
-// has no storage for, block formats and codes with scales among them, become f16, one tensor at a time in
-// memory. The file appears under its name only when it is complete. Refused ("invalid"): no tensors.
+// Writes a state dict of the tensors in their order, row-major, each with its own storage. Types for which
+// PyTorch has no storage, such as block formats and codes with scales, become f16, one tensor at a time in
+// memory. The file gets its name only when it is complete. Error invalid: no tensors.
 Status write_pth(const std::filesystem::path& path, std::span<const StoredTensor> tensors,
                  const std::function<void(double)>& progress = {});
 

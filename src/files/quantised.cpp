@@ -14,7 +14,7 @@
 namespace fulmar {
 namespace {
 
-// The part of a name that says what a matrix is: "att.key.weight" of "blocks.3.att.key.weight".
+// Returns the part of a name that says what a matrix is: "att.key.weight" of "blocks.3.att.key.weight".
 std::string kind_of_name(std::string_view name) {
   if (!name.starts_with("blocks.")) return std::string(name);
   const size_t dot = name.find('.', 7);
@@ -32,8 +32,8 @@ struct Energy {
   double error = 0, weight = 0;
 };
 
-// Packs rows [first, last) and measures what that changed; false where a number is not finite. `importance`
-// is empty where all columns count alike.
+// Encodes rows [first, last) and measures the error; returns false where a number is not finite. `importance`
+// is empty where all columns count equally.
 bool pack_rows(const HostMatrix& matrix, const Quantisation& quantisation, std::span<const float> importance,
                int64_t first, int64_t last, Packed& packed, Energy& energy) {
   const auto cols = static_cast<size_t>(matrix.cols);
@@ -125,7 +125,7 @@ void add_to_tally(std::vector<KindTally>& tallies, const StoredTensor& tensor, c
   found->weights += static_cast<double>(tensor.count());
 }
 
-// "q4_k", or "int8 and int4" where the mixes differ.
+// Returns "q4_k", or "int8 and int4" where the mixes differ.
 std::string names_of(const QuantiseOptions& options) {
   const auto name = [](const std::optional<Quantisation>& q) { return q ? q->name : "stored types"; };
   const std::string_view time = name(options.time_mix), channel = name(options.channel_mix);

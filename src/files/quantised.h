@@ -1,5 +1,5 @@
-// A checkpoint with its large matrices quantised in memory: what serving and writing of quantised models
-// share.
+// Quantises the large matrices of a checkpoint in memory, for serving and for writing of quantised
+// models.
 #pragma once
 
 #include <functional>
@@ -17,32 +17,32 @@
 
 namespace fulmar {
 
-// The importance matrix of a model: what a squared error in each column of a matrix counts, by its name.
+// A model's importance matrix: for each matrix, by name, the weight of a squared error in each column.
 using Importance = std::unordered_map<std::string, std::vector<float>>;
 
 struct QuantiseOptions {
-  // Of the large matrices, receptance, key, value, gate and output, of each mix; nothing: as they are stored.
+  // For the large matrices (receptance, key, value, gate, output) of each mix; nothing: as they are stored.
   std::optional<Quantisation> time_mix, channel_mix, head;
   std::function<void(double fraction)> progress;
-  // Of matrices that are packed by it; the columns of others count alike.
+  // For matrices that are encoded by importance; the columns of others count equally.
   Importance importance = {};
 };
 
-// Both mixes alike.
+// Returns options with the same quantisation for both mixes.
 QuantiseOptions quantise_all(const Quantisation& quantisation, std::optional<Quantisation> head = {});
 
-// What a head gets unless it is kept: at 8 bits it adds about as much error as all blocks do, at 4 far more.
+// Returns the quantisation of a head: 8 bits add about the error of all blocks together, 4 bits far more.
 Quantisation head_quantisation();
 
-// What the options make of a tensor of this name and shape, in a floating-point type; nothing where it stays.
+// Returns how the options quantise a floating-point tensor of this name and shape; nothing: not at all.
 std::optional<Quantisation> quantisation_of(std::string_view name, std::span<const int64_t> shape,
                                             const QuantiseOptions& options);
 
-// Matrices whose codes kernels multiply: the ones that options speak of. Everything else is small, gathered
-// or added.
+// Returns whether it is a matrix that kernels multiply as codes, to which the options apply. All others are
+// small, gathered or added.
 bool is_large_matrix(std::string_view name);
 
-// What became of the matrices of one kind, "att.key.weight" in all blocks.
+// The result for the matrices of one kind, "att.key.weight" in all blocks.
 struct QuantisedKind {
   std::string kind;
   std::string_view type;  // the quantisation's name
@@ -52,12 +52,12 @@ struct QuantisedKind {
   double relative_rms = 0;  // error over the root mean square of the weights, as columns count
 };
 
-// The types that the matrices of blocks became: "q6_k", "int8, q4_0".
+// Returns the types that the matrices of blocks became: "q6_k", "int8, q4_0".
 std::string kinds_in_blocks(std::span<const QuantisedKind> kinds);
 
-// Rows that the quantisation does not fit take the next better one that does (`fitting`), or stay as they
-// are. The embedding, low-rank factors and vectors always stay: a gathered row costs no bandwidth, and its
-// error is never averaged out. Uses every core. Refuses numbers that are not finite, naming the tensor.
+// Quantises a checkpoint. Rows that do not suit the quantisation take the next better one (`fitting`), or
+// none. The embedding, low-rank factors and vectors stay: a gathered row costs no bandwidth, and its error is
+// never averaged out. Uses every core. Error: a number is not finite; names the tensor.
 Result<std::unique_ptr<Checkpoint>> quantise_checkpoint(std::unique_ptr<Checkpoint> source,
                                                         const QuantiseOptions& options,
                                                         std::vector<QuantisedKind>* kinds = nullptr);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kMagic("RWKVQ\0\1\0", 8);
 constexpr uint32_t kVersion = 1;
-constexpr uint64_t kHeadBytes = 16, kEntryBytes = 16;  // of the file; of a tensor in front of its name
+constexpr uint64_t kHeadBytes = 16, kEntryBytes = 16;  // of the file; of a tensor before its name
 constexpr size_t kMostRank = 5;
 
 enum RwkvqType : uint8_t { kBf16 = 0, kF16 = 1, kInt8 = 2, kInt4 = 3 };
@@ -126,7 +126,7 @@ class Reader {
     return tensor;
   }
 
-  // Rows of int4 that end within a group or a byte.
+  // Decodes rows of int4 that end within a group or a byte.
   void decode(StoredTensor& tensor, ByteSpan codes, const std::vector<float>& scales, int64_t group,
               int64_t row_bytes) {
     const int64_t rows = tensor.shape[0], cols = tensor.shape[1], per_row = (cols + group - 1) / group;

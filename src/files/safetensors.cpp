@@ -138,7 +138,7 @@ Status check_tiling(std::span<const BufferTensor> sorted, uint64_t buffer_size) 
   return {};
 }
 
-// The header's text without the length in front of it.
+// Returns the header's text without the length before it.
 Result<ByteSpan> header_of(ByteSpan file) {
   if (file.size() < kLengthBytes)
     return broken(fmt::format("{} bytes are too few for a header", file.size()));
@@ -196,7 +196,7 @@ Result<CheckpointParts> read_safetensors(ByteSpan file) {
 
 namespace {
 
-// JSON text of a name or a metadata value.
+// Returns a name or a metadata value as JSON text.
 std::string json_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -231,7 +231,7 @@ std::string header_text(std::span<const StoredTensor> tensors,
     offset += tensor.bytes();
   }
   header.back() = '}';
-  // The data starts at a multiple of 8; spaces behind the object are allowed.
+  // The data starts at a multiple of 8; spaces after the object are allowed.
   header.append((8 - header.size() % 8) % 8, ' ');
   return header;
 }

@@ -38,7 +38,7 @@ struct DirectoryEntry {
   uint32_t crc = 0;
 };
 
-// The record at the very end: its comment must reach exactly to the end of the file.
+// Finds the record at the very end: its comment must reach exactly to the end of the file.
 std::optional<uint64_t> find_end_record(ByteSpan file) {
   if (file.size() < kEndRecordSize) return std::nullopt;
   const uint64_t last = file.size() - kEndRecordSize;
@@ -102,7 +102,7 @@ Status read_zip64_extra(ByteSpan extra, DirectoryEntry& entry) {
   return {};
 }
 
-// Reads the entry at `at` of the directory's bytes and moves `at` behind it.
+// Reads the entry at `at` of the directory's bytes and moves `at` past it.
 Result<DirectoryEntry> read_entry(ByteSpan directory, uint64_t& at) {
   if (!lies_inside(directory, at, kEntrySize) || load_at<uint32_t>(directory, at) != kDirectoryEntry) {
     return broken(fmt::format("no directory entry at byte {} of the directory", at));
@@ -131,7 +131,7 @@ Result<DirectoryEntry> read_entry(ByteSpan directory, uint64_t& at) {
   return entry;
 }
 
-// The payload starts after the local header, whose extra field is not that of the directory.
+// Finds the payload after the local header, whose extra field differs from that of the directory.
 Result<ZipMember> locate_payload(ByteSpan before_directory, const DirectoryEntry& entry) {
   const std::string name = printable(entry.name);
   if (!lies_inside(before_directory, entry.local, kLocalHeaderSize) ||
@@ -194,7 +194,7 @@ Result<std::vector<ZipMember>> read_zip_directory(ByteSpan archive) {
   return members;
 }
 
-// zlib counts in 32 bits.
+// Computes in chunks, since zlib counts in 32 bits.
 uint32_t crc32_of(ByteSpan content) {
   uLong crc = crc32(0, nullptr, 0);
   constexpr size_t kAtOnce = size_t{1} << 30;

@@ -1,5 +1,5 @@
-// The directory of a ZIP archive whose members are stored, not compressed: where each payload lies. Knows
-// nothing of what the members mean.
+// Reads the directory of a ZIP archive whose members are stored, not compressed, and finds their payloads.
+// Knows nothing of what the members mean.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,18 @@ struct ZipMember {
   uint32_t crc = 0;       // CRC-32 of the payload; 0 where its writer left it out
 };
 
-// True when the bytes start like a ZIP archive.
+// Returns whether the bytes start like a ZIP archive.
 bool looks_like_zip(ByteSpan file);
 
-// Members in directory order, ZIP64 included. Refused: compressed or encrypted members, payloads outside the
-// archive or overlapping one another or the directory, repeated names, local headers that disagree.
+// Returns the members in directory order, ZIP64 included. Refuses compressed or encrypted members, payloads
+// outside the archive or overlapping each other or the directory, repeated names, local headers that
+// disagree.
 Result<std::vector<ZipMember>> read_zip_directory(ByteSpan archive);
 
-// The CRC-32 that ZIP archives use.
+// Returns the CRC-32 that ZIP archives use.
 uint32_t crc32_of(ByteSpan content);
 
-// Reads the whole payload and refuses one whose CRC-32 is not that of the directory, with both.
+// Reads the whole payload and checks its CRC-32 against that of the directory; the error has both.
 Status check_payload(ByteSpan archive, const ZipMember& member);
 
 }  // namespace fulmar

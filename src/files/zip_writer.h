@@ -13,14 +13,14 @@ namespace fulmar {
 
 class ZipWriter {
  public:
-  // `least_zip64`: sizes, places and numbers of members from there on stand in ZIP64 records; more than the
-  // fields of the format hold only in tests.
+  // Writes to `out`. Sizes, offsets and counts of members from `least_zip64` on are written in ZIP64 records;
+  // tests lower it.
   explicit ZipWriter(std::ostream& out, uint64_t least_zip64 = UINT32_MAX)
       : out_(out), least_zip64_(least_zip64) {}
 
-  // The payload begins at a multiple of 64 bytes, so that a mapped file can be used in place.
+  // Writes a member, its payload at a multiple of 64 bytes so that a mapped file can be used in place.
   void add(std::string_view name, ByteSpan content);
-  // Writes the directory; the archive is whole behind it.
+  // Writes the directory, which completes the archive.
   void finish();
 
  private:
@@ -32,7 +32,7 @@ class ZipWriter {
 
   void write(std::string_view bytes);
   std::string directory_entry(const WrittenMember& entry) const;
-  // A field of 32 bits, or that the number stands in `extra`.
+  // Returns a field of 32 bits, or for a larger number the mark that it follows in `extra`.
   std::string number_or_zip64(uint64_t value, std::string& extra) const;
 
   std::ostream& out_;
