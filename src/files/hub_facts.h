@@ -15,7 +15,7 @@ inline constexpr const char* kArchitectureFact = "config.architecture";
 inline constexpr const char* kWidthFact = "config.hidden_size";
 inline constexpr const char* kLayersFact = "config.num_hidden_layers";
 inline constexpr const char* kVocabularyFact = "config.vocab_size";
-inline constexpr const char* kFusedFact = "config.embedding_layer_norm_fused";  // ln0 is part of the embedding
+inline constexpr const char* kFusedFact = "config.embedding_layer_norm_fused";  // ln0 is in the embedding
 inline constexpr const char* kNameFact = "config._name_or_path";
 inline constexpr const char* kTemplateFact = "chat_template";  // Jinja text
 
