@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails on a comment above a function that does not begin with what the function does: "Returns", "Writes", "Parses".
+"""Fails on a comment above a function that does not begin with a verb of what it does: "Returns", "Writes", "Parses".
 
 Of src the rooms in ROOMS are read, headers and sources: comments that stand directly above a function, member or
 kernel. The reader of C++ is that of check_names.py.
@@ -12,12 +12,14 @@ from check_functions import SUFFIXES, statements
 from check_names import behind, blanked
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("base", "tensor", "text", "grammar", "hub", "load")
+ROOMS = ("base", "files", "grammar", "hub", "load", "tensor", "text")
 VERB = re.compile(r"[A-Z][a-z]+(?:-[a-z]+)*s\b")
 # Words that end like a verb of the third person and are none.
-OTHERS = {"As", "Bits", "Bytes", "Characters", "Columns", "Errors", "Is", "Its", "Less", "Lines", "Messages", "Numbers",
-          "Others", "Positions", "Requests", "Results", "Rows", "Seconds", "Sequences", "Sessions", "Steps", "Texts",
-          "This", "Thus", "Threads", "Tokens", "Units", "Values", "Weights", "Words"}
+OTHERS = {"As", "Attributes", "Bits", "Bytes", "Characters", "Codes", "Columns", "Digits", "Errors", "Figures",
+          "Files", "Is", "Its", "Kernels", "Less", "Lines", "Members", "Messages", "Models", "Numbers", "Others",
+          "Positions", "Requests", "Results", "Rows", "Schemas", "Seconds", "Sequences", "Sessions", "Shards",
+          "Slots", "States", "Steps", "Strings", "Tags", "Tensors", "Texts", "This", "Threads", "Thus", "Tokens",
+          "Units", "Values", "Weights", "Words", "Zeros"}
 TYPE = re.compile(r"(?:struct|class|union|enum|using|typedef|friend class|friend struct|static_assert)\b")
 
 

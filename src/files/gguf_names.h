@@ -1,4 +1,4 @@
-// The tensor names of RWKV models in GGUF files and what has to be done to each.
+// The tensor names of RWKV models in GGUF files and what must be done to each tensor.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class GgufPart : uint8_t {
   transposed,       // the last two axes change places
   heads,            // [C] or [H, N], officially [H, N]
   stacked_mixes,    // the vectors of mix_names in one tensor
-  unused,           // never read by anyone
+  unused,           // never read
 };
 
 struct GgufName {
@@ -25,12 +25,12 @@ struct GgufName {
   int64_t layer = -1;  // -1: outside of blocks
 };
 
-// Names that are none of these models' keep their text behind "blocks.<l>." or as a whole.
+// Returns the official name; names that these models do not have stay, after "blocks.<l>." or as a whole.
 GgufName official_name(std::string_view gguf, int version);
-// The inverse, for tensors other than mixes; nothing for names that GGUF has no place for.
+// Returns the GGUF name of a tensor other than a mix; nothing if GGUF has none.
 std::optional<std::string> gguf_name(std::string_view official, int version);
 
-// Official names, inside a block, of what time_mix_lerp_fused holds, in its order.
+// Returns the official names, inside a block, of the vectors in time_mix_lerp_fused, in its order.
 std::span<const std::string_view> mix_names(int version);
 
 }  // namespace fulmar

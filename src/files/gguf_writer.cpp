@@ -105,7 +105,7 @@ StoredTensor transposed(StoredTensor tensor) {
   return tensor;
 }
 
-// Codes whose scales lie beside them, which no GGUF type has.
+// Decodes codes with separate scales, which no GGUF type has, to f16.
 std::vector<std::byte> as_f16(const StoredTensor& tensor) {
   std::vector<float> values(static_cast<size_t>(tensor.count()));
   copy_as_f32(tensor, values);
@@ -114,7 +114,7 @@ std::vector<std::byte> as_f16(const StoredTensor& tensor) {
   return halves;
 }
 
-// Two or more dimensions, yet f32 in every file that llama.cpp makes.
+// Returns whether a tensor of two or more dimensions is f32 in every file that llama.cpp makes.
 bool always_f32(std::string_view gguf) {
   constexpr std::string_view kEndings[] = {".time_mix_first.weight", ".time_mix_w1.weight",
                                            ".time_mix_w2.weight", ".time_mix_decay_w1.weight",
@@ -159,7 +159,7 @@ Result<GgufTensor> tensor_of(const StoredTensor& stored, std::string gguf, int v
   return tensor;
 }
 
-// time_mix_lerp_fused of one block.
+// Makes time_mix_lerp_fused of one block.
 Result<GgufTensor> mixes_of(const Checkpoint& checkpoint, const ModelConfig& config, int64_t layer) {
   std::vector<const StoredTensor*> mixes;
   for (const std::string_view name : mix_names(config.version)) {

@@ -28,7 +28,7 @@ struct GgufTensor {
   std::function<std::vector<std::byte>()> bytes;  // made when it is written
 };
 
-// The file appears under its name only when it is complete.
+// Writes a file, which gets its name only when it is complete.
 Status write_gguf(const std::filesystem::path& path, std::span<const GgufKey> keys,
                   std::span<const GgufTensor> tensors, const std::function<void(double)>& progress = {});
 
@@ -37,11 +37,11 @@ struct GgufModelOptions {
   const StoredVocabulary* vocabulary = nullptr;  // null: a file without one
 };
 
-// The keys and tensors of a model that `identify` has passed. Matrices keep the format they have, but codes
-// with scales beside them become f16; other formats that GGUF lacks, and RWKV-7a, are refused
-// ("unsupported"). What llama.cpp wants as f32 becomes so; other low-rank factors keep f16 or bf16. Block 0
-// gets copies of a0, a1, a2 as v0, v1, v2, which llama.cpp demands and never reads. The checkpoint has to
-// outlive the tensors.
+// The keys and tensors of a model that `identify` has accepted. Matrices keep their format, except that codes
+// with separate scales become f16; other formats that GGUF lacks, and RWKV-7a, are refused ("unsupported").
+// Tensors that llama.cpp wants as f32 are converted; other low-rank factors keep f16 or bf16. Block 0 gets
+// copies of a0, a1, a2 as v0, v1, v2, which llama.cpp demands and never reads. The checkpoint must outlive
+// the tensors.
 struct GgufModel {
   std::vector<GgufKey> keys;
   std::vector<GgufTensor> tensors;

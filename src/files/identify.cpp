@@ -25,12 +25,12 @@ enum class Where : uint8_t {
   outside,  // of blocks; the name is whole
   every_block,
   first_block,   // not where the embedding is normed already
-  later_blocks,  // needed from block 1 on, may lie dead in block 0
+  later_blocks,  // needed from block 1 on, may be unused in block 0
 };
 
 // One tensor that the forward needs.
 struct Expected {
-  std::string_view name;  // behind "blocks.<l>." unless outside
+  std::string_view name;  // after "blocks.<l>." unless outside
   Where where;
   std::array<Dim, 3> shape;
 };
@@ -213,7 +213,7 @@ constexpr Foreign kForeign[] = {
     {".self_attn.", "a Transformer or a conversion of one"},
 };
 
-// Names the architecture of what is neither RWKV-7 nor RWKV-6.
+// Names the architecture of a model that is neither RWKV-7 nor RWKV-6.
 Error refuse_unknown(const Checkpoint& checkpoint) {
   const StoredTensor* norm = find_part(checkpoint, ".att.ln_x.");
   const StoredTensor* gate = find_part(checkpoint, ".att.gate.weight");
@@ -244,7 +244,7 @@ Result<int> version_of(const Checkpoint& checkpoint) {
   return refuse_unknown(checkpoint);
 }
 
-// Axis `axis` of a matrix that tells a size.
+// Returns the size of axis `axis` of a matrix.
 Result<int64_t> read_size(const Checkpoint& checkpoint, const std::string& name, size_t axis) {
   const StoredTensor* tensor = checkpoint.find(name);
   if (tensor == nullptr) return corrupt(fmt::format("tensor {} is missing", name));
@@ -309,13 +309,13 @@ Result<ModelConfig> read_sizes(const Checkpoint& checkpoint) {
   return config;
 }
 
-// What the metadata says under `key`; empty: nothing.
+// Returns the metadata under `key`; empty: there is none.
 std::string_view said(const Checkpoint& checkpoint, const char* key) {
   const auto found = checkpoint.metadata().find(key);
   return found == checkpoint.metadata().end() ? std::string_view() : std::string_view(found->second);
 }
 
-// Shapes tell the sizes; what a config.json says of them must agree, since missing layers would go unnoticed.
+// Checks a config.json's sizes against those of the tensors; else missing layers would go unnoticed.
 Status check_said_sizes(const Checkpoint& checkpoint, const ModelConfig& config) {
   const std::pair<const char*, int64_t> sizes[] = {
       {kLayersFact, config.n_layer}, {kWidthFact, config.n_embd}, {kVocabularyFact, config.vocab}};
@@ -327,7 +327,7 @@ Status check_said_sizes(const Checkpoint& checkpoint, const ModelConfig& config)
   return {};
 }
 
-// Without ln0 a model is whole only where something says that it lies in the embedding.
+// Checks that ln0 exists, or that something says that it is part of the embedding.
 Status judge_fusion(const Checkpoint& checkpoint, ModelConfig& config) {
   config.embedding_normed = said(checkpoint, kFusedFact) == "true";
   const StoredTensor* norm = find_part(checkpoint, "blocks.0.ln0.");
@@ -393,7 +393,7 @@ Status check_all(const Checkpoint& checkpoint, ModelConfig& config,
   return {};
 }
 
-// Tensors that no expectation covers: harmless ones become oddities, the others an Error.
+// Sorts tensors that no expectation covers: harmless ones become oddities, the others an Error.
 Status judge_others(const Checkpoint& checkpoint, const std::unordered_set<std::string_view>& known,
                     ModelConfig& config) {
   bool dead_v = false;
@@ -423,7 +423,7 @@ Status judge_others(const Checkpoint& checkpoint, const std::unordered_set<std::
   return {};
 }
 
-// The type most numbers have; others are noted.
+// Finds the type of most numbers; notes others as an oddity.
 void judge_types(const Checkpoint& checkpoint, const std::unordered_set<std::string_view>& known,
                  ModelConfig& config) {
   struct TypeCount {

@@ -1,4 +1,4 @@
-// What model a checkpoint holds: version and sizes from names and shapes alone.
+// Identifies the model of a checkpoint: version and sizes, from names and shapes alone.
 #pragma once
 
 #include "base/result.h"
@@ -7,11 +7,11 @@
 
 namespace fulmar {
 
-// `checkpoint` has official names (canonicalise). On success every tensor that the forward needs is there,
-// with the right shape and as f32, f16 or bf16: matrices exactly as the official shape says, vectors with any
-// unit axes more or fewer. Other architectures are refused by name ("unsupported"), missing and misshapen
-// tensors with what was found and wanted ("corrupt"). Unknown tensors inside blocks are refused, since
-// ignoring them would change the maths; those outside become oddities.
+// Returns the model's sizes; `checkpoint` has official names (canonicalise). On success every tensor that the
+// forward pass needs exists, with the right shape and as f32, f16 or bf16: matrices exactly in the official
+// shape, vectors with any unit axes added or missing. Errors: unsupported, for other architectures, by name;
+// corrupt, for missing and misshapen tensors, with what was found and wanted, and for unknown tensors inside
+// blocks, since ignoring them would change the maths. Those outside become oddities.
 Result<ModelConfig> identify(const Checkpoint& checkpoint);
 
 }  // namespace fulmar

@@ -1,4 +1,4 @@
-// Sizes of a model, as read off its tensors.
+// Sizes of a model, as read from its tensors.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ struct ModelConfig {
 
   DType dtype = DType::f32;       // that most parameters are stored in
   int64_t parameters = 0;         // that the maths uses
-  bool time_state = false;        // a tuned initial state lies among the weights
-  bool embedding_normed = false;  // ln0 lies in the rows of the embedding already
+  bool time_state = false;        // the weights include a tuned initial state
+  bool embedding_normed = false;  // the embedding already includes ln0
 
-  // What a person looking at the file should know: unused tensors, mixed types, ... one line each.
+  // What a person who inspects the file should know: unused tensors, mixed types, ... one line each.
   std::vector<std::string> oddities;
 };
 

@@ -217,7 +217,7 @@ uint64_t hash_of(std::string_view name, uint64_t seed) {
   return hash ^ seed;
 }
 
-// Elements [first, first + out.size()) of the tensor whose name hashes to `hash`.
+// Computes elements [first, first + out.size()) of the tensor whose name hashes to `hash`.
 void generate(uint64_t hash, Range range, int64_t first, std::span<float> out) {
   uint64_t counter = hash + static_cast<uint64_t>(first) * 0x9e3779b97f4a7c15;
   for (float& value : out) {
@@ -237,7 +237,7 @@ struct ZerosShift {
   float ffn_key = 0;   // added to every element of ffn.key
 };
 
-// x with P(standard normal < x) = share, by bisection.
+// Returns x with P(standard normal < x) = share, by bisection.
 double normal_quantile(double share) {
   double low = -9, high = 9;
   for (int i = 0; i < 60; i++) {
@@ -247,9 +247,10 @@ double normal_quantile(double share) {
   return low;
 }
 
-// With the constant m on every channel of the network's input x, adding -s to each key weight moves every
-// pre-activation by about -s*C*m, for the rest of x sums to nearly zero behind a layer norm. Their standard
-// deviation without the shift is about sqrt(E[x²]) = sqrt(1 + m²) less what the token-shift average takes.
+// Computes the shift. With the constant m on every channel of the network's input x, adding -s to each key
+// weight moves every pre-activation by about -s*C*m, since the rest of x sums to nearly zero after a layer
+// norm. Without it their standard deviation is about sqrt(E[x²]) = sqrt(1 + m²) less what the token-shift
+// average takes.
 ZerosShift shift_for(const SyntheticSpec& spec) {
   if (spec.ffn_zeros <= 0) return {};
   constexpr double kConstant = 0.25, kDeviation = 0.95;
@@ -322,7 +323,7 @@ struct QuantisedPiece {
   float* scales = nullptr;
 };
 
-// Every row is runs in an order of its own. A scale that serves more than a run is that of the first one.
+// Fills every row with runs in another order. A scale that serves several runs is that of the first one.
 void fill_from_runs(const QuantisedPiece& piece, const Runs& runs, uint64_t seed) {
   const Quantisation& by = *piece.tensor->quantisation;
   const int64_t rows = piece.tensor->shape[0], each = piece.tensor->shape[1] / Runs::kLength;
@@ -351,7 +352,7 @@ void fill_quantised(const QuantisedPiece& piece, const SyntheticSpec& spec, cons
   encode_rows(by, generated(*piece.tensor, spec, zeros, 0, rows * cols), cols, piece.codes, piece.scales);
 }
 
-// f(i) for all i below `count`, on all cores.
+// Calls f(i) for all i below `count`, on all cores.
 template <class F>
 void on_all_cores(size_t count, F&& f) {
   if (count == 0) return;
@@ -369,7 +370,7 @@ void fill_all(const std::vector<TensorStretch>& pieces, const std::vector<Quanti
   on_all_cores(quantised.size(), [&](size_t i) { fill_quantised(quantised[i], spec, zeros); });
 }
 
-// Zeroed memory that the system hands out page by page; null when it refuses.
+// Maps zeroed memory, which the system provides page by page; null if it refuses.
 std::shared_ptr<std::byte> map_memory(size_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
@@ -377,7 +378,7 @@ std::shared_ptr<std::byte> map_memory(size_t bytes) {
   return {static_cast<std::byte*>(memory), [bytes](std::byte* data) { ::munmap(data, bytes); }};
 }
 
-// Of scales beside a tensor's codes.
+// Returns the bytes of a tensor's separate scales.
 size_t scale_bytes(const Planned& tensor) {
   if (!tensor.quantisation) return 0;
   return static_cast<size_t>(tensor.shape[0] * scales_per_row(*tensor.quantisation, tensor.shape[1])) *

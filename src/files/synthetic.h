@@ -1,4 +1,4 @@
-// Models made of arithmetic instead of training: for tests and speed measurements without any download.
+// Models computed instead of trained: for tests and speed measurements without any download.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +23,26 @@ struct SyntheticSpec {
   int64_t deep_embed_rank = 0;                             // > 0 makes an RWKV-7a
   bool time_state = false;                                 // adds blocks.l.att.time_state, [H, N, N]
   DType dtype = DType::f32;                                // f32, f16 or bf16
-  // What large matrices of the blocks are quantised to; the head then becomes head_quantisation(). Where rows
-  // are whole runs of 256 weights they are put together from encoded runs that return: cheap at any size, but
-  // then an element depends on more than its name.
+  // The quantisation of the blocks' large matrices; the head then becomes head_quantisation(). Rows that are
+  // whole runs of 256 weights are assembled from a few encoded runs: cheap at any size, but an element then
+  // depends on more than its name.
   std::optional<Quantisation> quantisation;
   uint64_t seed = 0;
-  // Share of exact zeros behind relu² of the feed-forward network, in [0, 1); about 0.5 comes by itself. When
+  // The fraction of exact zeros after relu² of the feed-forward network, in [0, 1); 0.5 results by itself. If
   // > 0, ln2.bias gets a constant and every row of ffn.key the same negative slope along it, which moves the
-  // mean of all pre-activations below zero by the right number of standard deviations. Hits the share within
-  // a few percent; the weights then differ from the recipe.
+  // mean of all pre-activations below zero by the right number of standard deviations. Accurate to a few
+  // percent; the weights then differ from the recipe.
   double ffn_zeros = 0;
 };
 
-// Sizes of a released model: "rwkv7-0.1b", -0.4b, -1.5b, -2.9b, -7.2b, -13.3b, "rwkv6-1.6b", -3b, -7b, -14b.
-// Type f16.
+// Returns the sizes of a released model: "rwkv7-0.1b", -0.4b, -1.5b, -2.9b, -7.2b, -13.3b, "rwkv6-1.6b", -3b,
+// -7b, -14b. Type f16.
 std::optional<SyntheticSpec> synthetic_preset(std::string_view name);
 std::vector<std::string_view> synthetic_preset_names();
 
-// Official names and shapes; element i of a tensor depends only on its name, i and the seed, so that any
-// program can make the same model. Generated on all cores, rounded from f32 to the spec's type. All sizes of
-// the spec must be positive (the ranks of its version included). Null when the memory cannot be had.
+// Makes a model with official names and shapes. Element i of a tensor depends only on its name, i and the
+// seed, so any program can make the same model. Runs on all cores; rounds from f32 to the spec's type. All
+// sizes of the spec, with the ranks of its version, must be positive. Null if the memory is not available.
 std::unique_ptr<Checkpoint> synthetic_checkpoint(const SyntheticSpec& spec);
 
 }  // namespace fulmar
