@@ -1,5 +1,5 @@
-// Load shedding by memory: how many bytes of request bodies a server holds at one time, and how they are
-// shared out among clients. Knows no socket.
+// Load shedding by memory: bounds the bytes of request bodies that a server holds at one time, and shares
+// them fairly among clients. Knows no socket.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace fulmar {
 
-// A client may hold as many bytes as then remain free for all others: alone one half of all, and however many
-// hold what they can, a newcomer finds as much again as the last of them has. Thread-safe.
+// A client may hold as many bytes as then remain free for all others: alone half of them all. However many
+// clients hold all they can, a new one may still take half of what is free. Thread-safe.
 class BodyBudget {
  public:
   explicit BodyBudget(size_t most) : most_(most) {}
@@ -28,7 +28,7 @@ class BodyBudget {
     return found == by_client_.end() ? 0 : found->second;
   }
 
-  // False, and nothing is taken, when it would be more than the client's part.
+  // Takes bytes. Returns false, and takes nothing, when the client would hold more than it may.
   bool take(const std::string& client, size_t bytes) {
     std::lock_guard lock(mutex_);
     const auto found = by_client_.find(client);
@@ -56,7 +56,7 @@ class BodyBudget {
   std::unordered_map<std::string, size_t> by_client_;  // none without a byte
 };
 
-// One body's part of a budget, given back when it goes.
+// One body's bytes of a budget, given back on destruction.
 class BodyLease {
  public:
   BodyLease() = default;
@@ -74,7 +74,7 @@ class BodyLease {
   }
   ~BodyLease() { give_back(); }
 
-  // False when the budget does not allow it.
+  // Takes more bytes. Returns whether the budget allows it.
   bool grow(size_t bytes) {
     if (!budget_->take(client_, bytes)) return false;
     bytes_ += bytes;

@@ -1,4 +1,4 @@
-// How slowly a body may come. Pure: knows no clock of its own.
+// How slowly a body may arrive. Pure: the caller tells the time.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace fulmar {
 
-// Each `span` must bring its share of bytes, or the rest of the body: nobody lives on what came quickly
-// before. So without a byte a body stays for one span at most.
+// Each `span` must bring its share of bytes, or the rest of the body; a fast beginning does not count later.
+// So a body that stops arriving lasts one span at most.
 class BodyPace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -23,7 +23,7 @@ class BodyPace {
     deadline_ = now + span_;
   }
   Clock::time_point deadline() const { return deadline_; }
-  // Bytes that each span must bring.
+  // Returns the bytes that each span must bring.
   size_t share() const {
     return std::max<size_t>(1, static_cast<size_t>(span_.count()) * kBytesPerSecond / 1000);
   }

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<uint8_t, 12> kMappedPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 constexpr int kMappedBits = 96;
 constexpr int kSubscriberBits = 64;  // of IPv6
-// A longer chain of proxies is nobody's; the rest of the field is not read.
+// A longer chain of proxies counts as no client's; the rest of the field is not read.
 constexpr size_t kMostHops = 32;
 
 std::string_view trim(std::string_view text) {
@@ -25,7 +25,7 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// Without brackets and port.
+// Returns the text without brackets and port.
 std::string_view host_part(std::string_view text) {
   if (text.starts_with('[')) {
     const size_t end = text.find(']');
@@ -58,7 +58,7 @@ bool is_trusted(const IpAddress& address, const std::vector<Network>& trusted) {
                      [&](const Network& network) { return network.holds(address); });
 }
 
-// All of X-Forwarded-For, the last hop first.
+// Returns all of X-Forwarded-For, the last hop first.
 std::vector<std::string_view> hops_backwards(const Headers& headers) {
   std::vector<std::string_view> hops;
   for (const auto& [name, value] : headers) {
@@ -76,7 +76,7 @@ std::vector<std::string_view> hops_backwards(const Headers& headers) {
   return hops;
 }
 
-// The word of the control plane that started this worker; empty: there is none.
+// Returns the client that the control plane which started this worker names; empty: none with a valid proof.
 std::string proven_client(const Headers& headers, const ProxyRules& rules) {
   const std::string* proof = headers.find(kClientProofHeader);
   const std::string* client = headers.find("X-Forwarded-For");
@@ -150,14 +150,14 @@ std::string client_behind(std::string_view peer, const Headers& headers, const P
   if (!is_trusted(*client, rules.trusted)) return client_text(*client);
   for (const std::string_view hop : hops_backwards(headers)) {
     const auto address = read_address(hop);
-    if (!address) break;  // what lies before it nobody vouches for
+    if (!address) break;  // nobody vouches for what comes before it
     client = address;
     if (!is_trusted(*client, rules.trusted)) break;
   }
   return client_text(*client);
 }
 
-// The word before it keeps it apart from proofs of challenges, which are hexadecimal digits and nothing else.
+// Hashes a word before the client, so that no challenge (only hexadecimal digits) has the same proof.
 std::string client_proof(std::string_view worker_token, std::string_view client) {
   return worker_proof(worker_token, fmt::format("client {}", client));
 }

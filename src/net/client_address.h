@@ -1,5 +1,5 @@
-// Which client a request is from, as work and bytes are shared out among clients: its address, and behind
-// proxies what those say of it. Pure functions over plain data.
+// Finds the client that a request is from, for sharing work and bytes among clients: its address or, behind
+// trusted proxies, the address that these report. Pure functions over plain data.
 #pragma once
 
 #include <array>
@@ -14,46 +14,46 @@
 
 namespace fulmar {
 
-// The field, beside X-Forwarded-For, in which a control plane shows its worker that the address there is its
-// own word.
+// The field by which a control plane proves to its worker that X-Forwarded-For is its own
+// statement.
 inline constexpr std::string_view kClientProofHeader = "Fulmar-Client-Proof";
 
-// A numeric address; IPv4 ones as IPv6 has them (::ffff:a.b.c.d).
+// A numeric address; IPv4 ones in their IPv6 form (::ffff:a.b.c.d).
 struct IpAddress {
   std::array<uint8_t, 16> bytes{};
   bool is_v4() const;
   bool is_loopback() const;
 };
 
-// "10.0.0.1", "::1", "[::1]", each with or without ":port" ("[::1]:80"; a bare IPv6 address has none).
-// Nothing for what is none.
+// Parses "10.0.0.1", "::1" or "[::1]", each with or without ":port" ("[::1]:80"; a bare IPv6 address has
+// none). Nothing for other texts.
 std::optional<IpAddress> read_address(std::string_view text);
 
-// Addresses whose first `bits` are those of `base`.
+// The addresses whose first `bits` bits equal those of `base`.
 struct Network {
   IpAddress base;
   int bits = 128;
   bool holds(const IpAddress& address) const;
 };
 
-// "10.0.0.0/8", "fd00::/8", "127.0.0.1".
+// Parses "10.0.0.0/8", "fd00::/8" or "127.0.0.1".
 Result<Network> read_network(std::string_view text);
 Result<std::vector<Network>> read_networks(const std::vector<std::string>& texts);
 
-// Whose word on a client's address is taken.
+// Who is believed about a client's address.
 struct ProxyRules {
   std::vector<Network> trusted;  // proxies that append to X-Forwarded-For
   std::string worker_token;      // of the control plane that started this worker; empty: none has
 };
 
-// The client behind `peer` ("127.0.0.1:51234"): the peer itself or, where that is trusted, the last address
-// of X-Forwarded-For that is not; the first one where all are. An IPv4 address, or of an IPv6 one the network
-// of 64 bits that one subscriber has whole ("2001:db8:1:2::/64"). Empty where the peer has no numeric
-// address.
+// Returns the client of a connection from `peer` ("127.0.0.1:51234"): the peer itself or, if that is trusted,
+// the last address of X-Forwarded-For that is not trusted; the first one if all are. For IPv4 the address,
+// for IPv6 its network of 64 bits, since one subscriber has all of it ("2001:db8:1:2::/64"). Empty if the
+// peer has no numeric address.
 std::string client_behind(std::string_view peer, const Headers& headers, const ProxyRules& rules);
 
-// What a control plane sends beside the client's address, so that its worker believes it. Empty without a
-// token.
+// Returns the proof that a control plane sends with the client's address, so that its worker believes it.
+// Empty without a token.
 std::string client_proof(std::string_view worker_token, std::string_view client);
 
 }  // namespace fulmar

@@ -32,7 +32,7 @@ Conversation conversation_of_path(std::string_view path) {
   return {};
 }
 
-// A field of the body, at its top or in the object `params`; empty where it is no text.
+// Returns a field of the body, at its top or in the object `params`; empty where it is not a text.
 std::string field_text(const JsonValue& body, std::string_view name) {
   const JsonValue* params = body.find("params");
   for (const JsonValue* holder : {&body, params}) {

@@ -1,5 +1,5 @@
-// The ways in which a request names the conversation that it belongs to, for whoever answers it and for
-// whoever chooses who answers. Knows no route's other fields.
+// The ways in which a request names the conversation that it belongs to, for those that answer it and those
+// that route it. Knows no other fields of a route.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct Conversation {
   std::string id;
 };
 
-// Returns what a request names: the session or the stored response of its path, else the response that it
-// goes on from (`previous_response_id`), else the session of `session_id`, at the top of the body or in its
-// object `params`, or of the header X-RWKV-Session-Id. `path`: decoded.
+// Returns what a request names: the session or the stored response in its path, else the response that it
+// continues (`previous_response_id`), else the session of `session_id`, at the top of the body or in its
+// object `params`, or of the header X-RWKV-Session-Id. `path` is decoded.
 Conversation named_conversation(std::string_view path, const Headers& headers, const JsonValue& body);
 
 }  // namespace fulmar

@@ -1,4 +1,4 @@
-// Cross-site request forgery (CSRF): whether a browser sent a request on behalf of another site's page.
+// Detects cross-site request forgery (CSRF): a request that a browser sent for another site's page.
 // Pure.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace fulmar {
 
-// By Sec-Fetch-Site, which every current browser sends; without it by an Origin whose host and port are not
-// those of the request. Programs that are no browsers send neither.
+// Returns whether it is such a request: by Sec-Fetch-Site, which every current browser sends, else by an
+// Origin whose host and port are not those of the request. Programs that are not browsers send neither.
 bool is_cross_site(const Headers& headers);
 
 }  // namespace fulmar

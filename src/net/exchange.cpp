@@ -97,8 +97,8 @@ void ExchangeState::on_disconnect(std::function<void()> callback) {
   if (callback) callback();
 }
 
-// The flag is set before the backlog is read here, and read after it is lowered in sent(): one of the two
-// sees the other.
+// Sets the flag before it reads the backlog; sent() lowers the backlog before it reads the flag: so one of
+// the two sees the other.
 void ExchangeState::on_backlog_below(size_t bytes, std::function<void()> callback) {
   {
     std::lock_guard lock(mutex_);

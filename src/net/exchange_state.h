@@ -1,5 +1,5 @@
-// The part of an exchange that several threads share, and the queue by which answers reach an IO thread.
-// Knows no socket: a connection appears here as the AnswerSink that deliveries end in.
+// The part of an exchange that several threads share, and the queue that takes answers to an IO thread. Knows
+// no socket: a connection appears here as the AnswerSink that receives deliveries.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace fulmar {
 
 class ExchangeState;
 
-// One thing that a handler's thread wants an IO thread to do.
+// One action that a handler's thread requests of an IO thread.
 struct Delivery {
   enum class Kind { respond, begin_stream, event, end, drop, cut };
 
@@ -27,7 +27,7 @@ struct Delivery {
   std::string bytes;                       // event
 };
 
-// Where deliveries end; called on the connection's IO thread only.
+// Receives deliveries; called on the connection's IO thread only.
 class AnswerSink {
  public:
   virtual void deliver(Delivery delivery) = 0;
@@ -36,16 +36,16 @@ class AnswerSink {
   ~AnswerSink() = default;
 };
 
-// Deliveries on their way to one IO thread. Only the first of a batch wakes the thread: whatever is put until
-// the thread comes to take it travels along, so that a step of hundreds of events costs about one wake-up.
+// Deliveries waiting for one IO thread. Only the first of a batch wakes the thread: deliveries put before it
+// takes them come along, so that a step of hundreds of events costs about one wake-up.
 class DeliveryInbox {
  public:
-  // `wake` makes the IO thread call take() soon. It is never called after close(). Where it throws, whatever
-  // else makes the thread call take() will do.
+  // Makes an inbox. `wake` makes the IO thread call take() soon; it is never called after close(). If it
+  // throws, deliveries wait for the next take().
   explicit DeliveryInbox(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void put(Delivery delivery);
-  // Swaps what has come into `taken`, which must be empty.
+  // Swaps the waiting deliveries into `taken`, which must be empty.
   void take(std::vector<Delivery>& taken);
   void close();
 
@@ -66,7 +66,7 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
         max_backlog_bytes_(max_backlog_bytes),
         body_lease_(std::move(body_lease)) {}
 
-  // Any thread; see Exchange.
+  // Answers the request; from any thread, see Exchange.
   void respond(HttpResponse response);
   void begin_stream(HttpResponse head);
   void write(std::string bytes);
@@ -78,13 +78,13 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   std::string take_body();
   bool disconnected() const { return gone_.load(std::memory_order_acquire); }
 
-  // Any thread: a part of the answer is lost, for want of memory. Its connection is cut at the next sweep.
+  // Notes (any thread) that memory for a part of the answer was lacking; the next sweep cuts its connection.
   void lose() { lost_.store(true); }
   bool lost() const { return lost_.load(); }
 
-  // IO thread: the client has gone. Runs the callback if an answer was still owed.
+  // Notes on the IO thread that the client has gone. Runs the callback if the answer was not complete.
   void client_gone();
-  // IO thread: this much of what was written is with the operating system.
+  // Notes on the IO thread that the operating system has taken `bytes` of what was written.
   void sent(size_t bytes);
 
   HttpRequest request;
@@ -94,7 +94,7 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   enum class Phase { owed, streaming, done };
 
   void deliver(Delivery::Kind kind, std::unique_ptr<HttpResponse> response = nullptr, std::string bytes = {});
-  // Changes `from` to `to`; moves the callback out when nothing is owed any more. False in another phase.
+  // Changes `from` to `to`, moves the callback out when the answer is complete. False in another phase.
   bool advance(Phase from, Phase to);
 
   const std::shared_ptr<DeliveryInbox> inbox_;
@@ -104,7 +104,7 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   std::atomic<bool> lost_{false};
   std::mutex mutex_;
   Phase phase_ = Phase::owed;
-  bool gone_unanswered_ = false;  // the client went while an answer was owed
+  bool gone_unanswered_ = false;  // the client went before its answer was complete
   std::function<void()> on_disconnect_;
   std::function<void()> on_backlog_below_;
   size_t backlog_mark_ = 0;                   // what on_backlog_below_ waits for

@@ -1,4 +1,4 @@
-// Compressed request bodies. The library underneath appears only in gzip.cpp.
+// Decompresses request bodies. The library is used only in gzip.cpp.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace fulmar {
 
-// How much may come out of `bytes` of gzip's form: text, and even the same text again and again, stays below
-// a hundred times its length and some megabytes; ten times denser are zeros alone. So the work is bounded by
-// what was sent.
+// Returns how much `bytes` of gzip's form may decompress to, so that what was sent bounds the work. Text,
+// even the same text again and again, stays below a hundred times its length plus some megabytes; only zeros
+// are ten times denser.
 size_t most_inflated(size_t bytes);
 
-// What `bytes` holds in gzip's form (RFC 1952). `invalid` for anything else, also for what is cut short or
-// followed by more; `resource`, after no more than that many bytes of work, where more than `most`, or than
-// most_inflated(), would come out. Whoever meters the work (base/meter.h) pays for each byte of it.
+// Decompresses gzip's form (RFC 1952). Errors: invalid, for anything else, also for what is cut short or
+// followed by more; resource, where more than `most`, or than most_inflated(), would come out: found after at
+// most that many bytes of work. Counts each byte as work for the thread's meter (base/meter.h).
 Result<std::string> gunzip(std::string_view bytes, size_t most);
 
 }  // namespace fulmar

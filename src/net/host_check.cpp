@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kLoopback = "localhost";
 constexpr size_t kShown = 100;  // bytes of a name in an error's text
 
-// Without port, and without the dot that may end a name.
+// Returns the host without port, and without the dot that may end a name.
 std::string_view name_of(std::string_view host) {
   if (!host.starts_with('[')) host = host.substr(0, host.rfind(':'));
   if (host.ends_with('.')) host.remove_suffix(1);

@@ -1,5 +1,5 @@
-// DNS rebinding: whether a request was meant for this server, by the name in its Host field. A page whose own
-// name is made to mean 127.0.0.1 is of one origin with what answers there, so that only the name tells. Pure.
+// Protects against DNS rebinding: checks by its Host field whether a request is meant for this server. A page
+// whose name resolves to 127.0.0.1 has the origin of what answers there; only the name differs. Pure.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace fulmar {
 
-// True without a Host, which every browser sends and health probes of HTTP/1.0 leave out; for a numeric
-// address, `localhost` and names below it, and the names in `allowed` (without port, in any case).
+// Returns true without a Host, which every browser sends and health probes of HTTP/1.0 omit; for a numeric
+// address; for `localhost` and names below it; and for the names in `allowed` (without port, in any case).
 bool is_meant_for_us(const Headers& headers, const std::vector<std::string>& allowed);
 
-// Whether the text is a name of a host, as it may stand in Host: labels of letters, digits, '-' and '_' with
-// dots between, without a port.
+// Returns whether the text is a host name as in Host: labels of letters, digits, '-' and '_' with dots
+// between, without a port.
 bool is_host_name(std::string_view text);
 
-// 421, which says so and how to allow the name.
+// Returns the text for status 421, with how to allow the name.
 std::string wrong_host_text(const Headers& headers);
 inline constexpr int kWrongHostStatus = 421;  // Misdirected Request (RFC 9110, 15.5.20)
 

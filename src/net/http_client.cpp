@@ -117,7 +117,7 @@ class ConnectionPool {
     Clock::time_point since;
   };
 
-  // Open and without a byte or an end waiting to be read.
+  // Returns whether the socket is open and has neither a byte nor an end to read.
   static bool is_quiet(tcp::socket& socket) {
     char byte;
     error_code failure;
@@ -167,8 +167,8 @@ class CallState : public std::enable_shared_from_this<CallState> {
     cancelled_ = true;
     on_thread([](CallState& call) { call.close(); });
   }
-  // What was called last holds, whichever threads the two were called on: posted calls of different threads
-  // may overtake each other.
+  // Sets a flag here, not in posted work: calls posted by different threads may overtake each other, but the
+  // last of pause() and resume() must win.
   void pause() { paused_ = true; }
   void resume() {
     paused_ = false;
@@ -360,7 +360,7 @@ void CallState::pass_data(std::string_view bytes) {
   if (!cancelled_ && !bytes.empty() && callbacks_.on_data) callbacks_.on_data(bytes);
 }
 
-// `left` counts the bytes of the chunk that are still to come, `bytes` included.
+// Passes on or keeps a part of a chunk, of which `remaining` bytes, `bytes` included, are to come.
 void CallState::pass_chunk(uint64_t remaining, std::string_view bytes) {
   const bool complete = remaining == bytes.size();
   if (complete && chunk_.empty()) return pass_data(bytes);

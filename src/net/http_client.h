@@ -38,8 +38,8 @@ struct ClientOutcome {
   operator Status() const { return status; }
 };
 
-// All run on the client's thread and must not block. on_end comes exactly once and last, unless cancel() came
-// first: then nothing comes any more. Empty functions are skipped.
+// All run on the client's thread and must not block. on_end is called exactly once and last, unless cancel()
+// came first: then nothing more is called. Empty functions are skipped.
 struct ClientCallbacks {
   std::function<void(int status, const Headers& headers)> on_head;
   // Body bytes as they arrive. A chunk of up to 64 KiB comes whole and alone, so that events stay one to one.
@@ -53,7 +53,7 @@ class CallState;
 class ClientCall {
  public:
   explicit ClientCall(std::shared_ptr<CallState> state) : state_(std::move(state)) {}
-  // Closes the connection; from any thread, at any time. A callback that already runs may still finish.
+  // Closes the connection; from any thread, at any time. A callback that is running may still finish.
   void cancel();
   // Stops and resumes reading, so that a slow consumer slows the sender. From any thread.
   void pause();
@@ -72,16 +72,16 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  // Never fails at once: every failure arrives in on_end as an unavailable (cannot connect, time is over),
-  // corrupt (not HTTP) or io Error that names host and port.
+  // Sends a request. Every failure arrives in on_end as an Error that names host and port: unavailable
+  // (cannot connect, timed out), corrupt (not HTTP) or io.
   std::shared_ptr<ClientCall> send(ClientRequest request, ClientCallbacks callbacks);
 
  private:
   const std::shared_ptr<ClientCore> core_;
 };
 
-// One blocking request, for tools and tests. `url`: http://host[:port]/path?query. Bodies over 256 MiB are
-// refused.
+// Sends one request and waits for its answer, for tools and tests. `url`: http://host[:port]/path?query.
+// Refuses bodies over 256 MiB.
 Result<HttpResponse> fetch(std::string_view method, std::string_view url, const Headers& headers = {},
                            std::string body = {},
                            std::chrono::milliseconds timeout = std::chrono::seconds(30));

@@ -132,7 +132,7 @@ asio::awaitable<bool> Connection::read_request() {
   co_return true;
 }
 
-// False when nothing more will come in time.
+// Receives bytes. Returns false when nothing more comes in time.
 asio::awaitable<bool> Connection::receive() {
   const size_t room = std::min(buffer_.room(), kBodyBuffer);
   const auto [failure, bytes] = co_await socket_.async_read_some(buffer_.prepare(room), kAwait);
@@ -140,13 +140,13 @@ asio::awaitable<bool> Connection::receive() {
   co_return !failure && !timed_out_;
 }
 
-// False: the request is refused, by `reader` or because its time is over, or the client has gone.
+// Reads the head. Returns false when the request is refused, the time is over, or the client has gone.
 asio::awaitable<bool> Connection::read_head(RequestReader& reader) {
   allow(shared_.options.head_timeout);
   buffer_.reserve(kHeadBuffer);
   auto step = reader.read_head(buffer_);
   while (step == RequestReader::Step::more) {
-    // Not in a condition behind &&: there GCC 12 waits whatever is before it.
+    // Not in a condition after &&: there GCC 12 awaits whatever the left side is.
     const bool came = co_await receive();
     if (!came) break;
     step = reader.read_head(buffer_);
@@ -183,7 +183,7 @@ asio::awaitable<bool> Connection::read_body(RequestReader& reader) {
   }
 }
 
-// Tells why, where somebody is there to be told: by what `reader` found, or because the time is over.
+// Refuses the request, if the client is still there: for what `reader` found, or because it took too long.
 asio::awaitable<void> Connection::refuse(const RequestReader& reader) {
   if (answered_early_) co_return;
   if (reader.refused()) {
@@ -246,8 +246,8 @@ void Connection::take_input() {
   if (failure && failure != asio::error::would_block && failure != asio::error::try_again) cut();
 }
 
-// A client that has sent all it wants and one that has closed its socket look alike until something is
-// written: the system of the second one answers with a reset.
+// Notes the end of input. A client that has sent everything and one that has closed its socket look the same
+// until something is written, to which the second one's system answers with a reset.
 void Connection::input_ended() {
   input_ended_ = true;
   keep_alive_ = keep_alive_ && buffer_.size() > 0;
@@ -258,8 +258,8 @@ std::chrono::milliseconds Connection::most_silence() const {
   return can_ask() ? kSilenceBeforeAsking : kSilenceOfTheGone;
 }
 
-// An interim response asks without being part of the answer; HTTP/1.0 has none, nor has a stream once begun,
-// whose events ask instead.
+// Sends an interim response, which is no part of the answer, to learn whether the client is there. HTTP/1.0
+// has none; in a stream the events serve the same purpose.
 void Connection::ask_whether_there(Clock::time_point now) {
   ask_at_ = now + most_silence();
   if (!out_.empty()) return;  // what waits asks, too
@@ -394,7 +394,7 @@ void Connection::finish_answer() {
   socket_.cancel(ignored);
 }
 
-// No request will come from here any more.
+// Counts the connection as one from which no request will come.
 void Connection::leave() {
   if (!std::exchange(serving_, false)) return;
   {
@@ -415,8 +415,8 @@ void Connection::cut() {
   socket_.close(ignored);
 }
 
-// Closing a socket with unread input resets it and may take the answer away from a client that is still
-// sending, so what it sends is read and thrown away for a while.
+// Reads and discards input for a while before closing: closing a socket with unread input resets it, which
+// could take the answer away from a client that is still sending.
 asio::awaitable<void> Connection::close_politely() {
   error_code ignored;
   if (!socket_.is_open()) co_return;

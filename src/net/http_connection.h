@@ -1,4 +1,4 @@
-// One client connection: a coroutine that reads requests, and a writer that sends answers piece by piece.
+// One client connection: a coroutine that reads requests, and a writer that sends answers in parts.
 // Everything here runs on the connection's own IO thread. Only http_connection.cpp and http_server.cpp
 // include this.
 #pragma once
@@ -24,11 +24,11 @@
 
 namespace fulmar {
 
-// What every connection of a server shares; outlives all of them.
+// The state shared by all connections of a server; outlives them.
 struct ServerShared {
   HttpServerOptions options;
   HttpHandler handler;
-  // Of requests that a key has been shown for, or that need none, and of all others.
+  // The budgets for requests with a key, or that need none, and for all others.
   std::shared_ptr<BodyBudget> bodies;
   std::shared_ptr<BodyBudget> unkeyed_bodies;
   std::atomic<bool> closing{false};   // connections close after their next answer
@@ -44,7 +44,7 @@ struct ServerShared {
 
 class Connection;
 
-// What every connection of one IO thread shares; outlives all of them.
+// The state shared by all connections of one IO thread; outlives them.
 struct IoLane {
   boost::asio::io_context io{1};
   std::shared_ptr<DeliveryInbox> inbox;
@@ -66,13 +66,13 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   void check_deadlines(Clock::time_point now);
   // Leaves a connection that is between two requests no more time than the idle linger.
   void shorten_idle();
-  // Closes the connection at once; an owed answer counts as lost to a vanished client.
+  // Closes the connection at once; for an incomplete answer the client counts as gone.
   void cut();
 
  private:
   enum class Phase { idle, reading, answering, closing };
 
-  // A run of bytes on its way out.
+  // Bytes waiting to be sent.
   struct OutgoingBytes {
     std::string bytes;
     size_t counted = 0;  // bytes of the stream's backlog that it stands for

@@ -1,4 +1,4 @@
-// The bytes of an answer, and which request heads are refused. Pure functions over plain data.
+// Formats the bytes of an answer, and decides which request heads are refused. Pure functions over data.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@ namespace fulmar {
 
 enum class BodyFraming { none, length, chunked, until_close };
 
-// How the body of an answer travels: `stream` when its length is not known at the head.
+// Returns how the body of an answer is framed; `stream`: its length is unknown when the head is sent.
 BodyFraming body_framing(int status, bool stream, bool http_1_0);
 
-// Status line and headers with the empty line. Bytes that could break out of a header line become spaces;
-// headers that belong to the server are skipped in `response.headers`.
+// Formats the status line and headers with the empty line. Bytes that could break out of a header line become
+// spaces; skips headers in `response.headers` that belong to the server.
 std::string format_head(const HttpResponse& response, BodyFraming framing, bool keep_alive);
 
-// Request line and headers with the empty line, for a body of `body_bytes`. Same rules as format_head;
-// `target` must be free of spaces and control bytes.
+// Formats the request line and headers with the empty line, for a body of `body_bytes`. Same rules as
+// format_head; `target` must be free of spaces and control bytes.
 std::string format_request_head(std::string_view method, std::string_view target, std::string_view host,
                                 const Headers& headers, size_t body_bytes, bool keep_alive);
 
-// One chunk of a chunked body. `bytes` must not be empty: that would end the body.
+// Formats one chunk of a chunked body. `bytes` must not be empty: that would end the body.
 std::string format_chunk(std::string_view bytes);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
@@ -33,8 +33,8 @@ struct Refusal {
   std::string text;
 };
 
-// What is wrong with a head that follows the grammar, if anything: both or unknown framings, unknown
-// encodings and expectations.
+// Returns why a well-formed head is refused, if it is: both or unknown framings, unknown encodings or
+// expectations.
 std::optional<Refusal> refuse_head(const Headers& headers);
 
 }  // namespace fulmar

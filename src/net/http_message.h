@@ -10,14 +10,14 @@
 
 namespace fulmar {
 
-// Header fields in the order in which they came. Names compare without regard to case.
+// Header fields in the order in which they came. Names are compared without regard to case.
 class Headers {
  public:
-  // The first value of `name`, or null.
+  // Returns the first value of `name`, or null.
   const std::string* find(std::string_view name) const;
-  // The first value of `name`, or an empty view.
+  // Returns the first value of `name`, or an empty view.
   std::string_view get(std::string_view name) const;
-  // True when a comma-separated field `name` lists `token` (both without regard to case).
+  // Returns whether a comma-separated field `name` lists `token`, both without regard to case.
   bool lists(std::string_view name, std::string_view token) const;
 
   void add(std::string name, std::string value);
@@ -37,7 +37,7 @@ class Headers {
 // Decoded `name=value` pairs of a query string, in order.
 class Query {
  public:
-  // The last value of `name`, or null.
+  // Returns the last value of `name`, or null.
   const std::string* find(std::string_view name) const;
   void add(std::string name, std::string value) { fields_.emplace_back(std::move(name), std::move(value)); }
 
@@ -68,10 +68,10 @@ struct HttpResponse {
   std::string body;
 };
 
-// The usual reason phrase ("Not Found"); "Unknown" for a status without one.
+// Returns the usual reason phrase ("Not Found"); "Unknown" for a status without one.
 std::string_view reason_phrase(int status);
 
-// True when the two differ at most in the case of ASCII letters.
+// Returns whether the two differ at most in the case of ASCII letters.
 bool equals_ignoring_case(std::string_view a, std::string_view b);
 
 }  // namespace fulmar

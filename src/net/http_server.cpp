@@ -44,8 +44,8 @@ Result<tcp::endpoint> resolve(asio::io_context& io, const std::string& host, uin
   return found.begin()->endpoint();
 }
 
-// SO_REUSEPORT is left off: with it a second server would silently share the port instead of learning that it
-// is taken, and connections would spread by hash instead of evenly.
+// Opens the listener without SO_REUSEPORT: with it a second server would silently share the port instead of
+// failing, and connections would be spread by hash instead of evenly.
 Status open_listener(tcp::acceptor& acceptor, const tcp::endpoint& endpoint,
                      const HttpServerOptions& options) {
   error_code failure;
@@ -102,13 +102,13 @@ class IoThread {
   IoLane lane;
 
  private:
-  // Anew when a piece of work has thrown, which ends that piece alone.
+  // Runs the thread's work; is called again after an exception, which ends one piece of work alone.
   void run() {
     if (!sweeping_ && !cut_) schedule_sweep();
     lane.io.run();
   }
 
-  // A copy, because acting on one connection may remove it.
+  // Returns a copy, because acting on one connection may remove it.
   std::vector<Connection*> copy_connections() const {
     return {lane.connections.begin(), lane.connections.end()};
   }
@@ -119,7 +119,7 @@ class IoThread {
     deliveries_.clear();
   }
 
-  // An answer that cannot be written ends its connection.
+  // Delivers to the connection; if the answer cannot be written, the connection ends.
   void deliver(Delivery delivery) {
     const std::shared_ptr<ExchangeState> exchange = delivery.exchange;
     try {
@@ -136,7 +136,7 @@ class IoThread {
       sweeping_ = false;
       if (failure || cut_) return;
       schedule_sweep();
-      take_deliveries();  // for which nobody could be woken
+      take_deliveries();  // for which the thread could not be woken
       const auto now = Connection::Clock::now();
       for (Connection* connection : copy_connections()) connection->check_deadlines(now);
     });
@@ -220,7 +220,7 @@ class HttpServer::Impl {
                [&thread, socket = std::move(socket)]() mutable { thread.add(std::move(socket)); });
   }
 
-  // Out of descriptors or memory: what waits is taken once others have closed.
+  // Accepts connections for ever. Without descriptors or memory, waiting ones are accepted once others close.
   asio::awaitable<void> accept_connections() {
     while (acceptor_->is_open()) {
       try {
@@ -250,7 +250,7 @@ class HttpServer::Impl {
     spdlog::warn("cannot accept connections reason=\"{}\" open={}", reason, shared_.connections.load());
   }
 
-  // Connections that the operating system has completed already are still served; closing would reset them.
+  // Closes the listener, but first accepts connections that are already complete; closing would reset them.
   void close_listener() {
     for (int i = 0; i < shared_.options.backlog; i++) {
       IoThread& thread = next_thread();

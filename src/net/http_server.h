@@ -1,5 +1,5 @@
-// The HTTP/1.1 listener: reads whole requests, hands them to one handler, writes answers and event streams.
-// Knows no route, no JSON and no model; the library underneath appears only in http_server.cpp.
+// The HTTP/1.1 listener: reads whole requests, passes them to one handler, writes answers and event streams.
+// Knows no route, no JSON and no model; the library is used only in http_server.cpp.
 #pragma once
 
 #include <chrono>
@@ -18,11 +18,11 @@ namespace fulmar {
 
 class ExchangeState;
 
-// One request and the one answer that is owed for it. Every method may be called from any thread.
-// Either respond() once, or begin_stream(), any number of write(), end(). Calls beyond that are ignored, as
-// are all calls after the client has gone. Letting go of the last reference without an answer answers 500;
-// letting go of an unended stream cuts the connection, so that the client sees a broken answer and not a
-// short one.
+// One request and its answer. Any thread may call any method. Call either respond() once, or
+// begin_stream(), any number of write(), and end(). Further calls are ignored, as are all calls
+// after the client has gone. Dropping the last reference without an answer answers 500; dropping
+// an unended stream cuts the connection, so that the client sees a broken answer and not a short
+// one.
 class Exchange {
  public:
   explicit Exchange(std::shared_ptr<ExchangeState> state);  // made by the server only
@@ -31,38 +31,38 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   const HttpRequest& request() const;
-  // The address of the client, behind proxies that are trusted (net/client_address.h); empty where there is
+  // Returns the address of the client, seen through trusted proxies (net/client_address.h); empty if there is
   // none.
   const std::string& client() const;
-  // Moves the body out, for handlers that must not keep it twice; request().body is empty afterwards, and the
-  // bytes count no more among the bodies that the server holds.
-  // Not to be called while another thread reads request().
+  // Moves the body out, for handlers that must not keep it twice; request().body is then empty, and its bytes
+  // no longer count among the bodies that the server holds. Not to be called while another thread reads
+  // request().
   std::string take_body();
 
-  // The whole answer. Content-Length is added; a HEAD request gets the head only.
+  // Sends the whole answer. Adds Content-Length; a HEAD request gets the head only.
   void respond(HttpResponse response);
 
-  // Sends the head of a chunked answer (its body is ignored). HTTP/1.0 clients get no chunks but a close at
-  // the end.
+  // Sends the head of a chunked answer (its body is ignored). For HTTP/1.0 clients closing the connection
+  // ends the answer instead of chunks.
   void begin_stream(HttpResponse head);
-  // One event. Each call becomes its own chunk and, unless the reader lags by many events, its own socket
-  // write. An empty one is ignored. When the unsent bytes of the stream exceed the server's bound, the
-  // connection is closed.
+  // Sends one event. Each call becomes its own chunk and, unless the reader lags by many events, its own
+  // socket write. Ignores an empty one. Closes the connection when the stream's unsent bytes exceed the
+  // server's bound.
   void write(std::string event_bytes);
-  // The end of the stream; what was written before is still delivered.
+  // Ends the stream; what was written before is still delivered.
   void end();
 
-  // Bytes written here and not yet taken by the operating system.
+  // Returns the bytes written here that the operating system has not taken yet.
   size_t backlog_bytes() const;
   // Runs `callback` at most once, as soon as the backlog is at most `bytes`: at once on the calling thread,
-  // or later on an IO thread, where it must not block. Never, when the client goes first. A second call
-  // replaces the first callback.
+  // or later on an IO thread, where it must not block. Never if the client goes first. A second call replaces
+  // the first callback.
   void on_backlog_below(size_t bytes, std::function<void()> callback);
-  // True once the client has gone, or the server has cut the connection.
+  // Returns whether the client has gone, or the server has cut the connection.
   bool disconnected() const;
-  // Runs `callback` at most once, when the client goes or is cut off while an answer is still owed (before
-  // respond() or end()). It runs on an IO thread and must not block; when the client has gone already, it
-  // runs at once on the calling thread. A second call replaces the first callback.
+  // Runs `callback` at most once, when the client goes or is cut off before the answer is complete (before
+  // respond() or end()). It runs on an IO thread and must not block; if the client has gone already, it runs
+  // at once on the calling thread. A second call replaces the first callback.
   void on_disconnect(std::function<void()> callback);
 
  private:
@@ -72,8 +72,8 @@ class Exchange {
 using HttpHandler = std::function<void(std::shared_ptr<Exchange>)>;
 
 // Makes the answer to a request that never reaches the handler (400, 408, 413, 431, 501, 503) or that the
-// handler dropped (500). `request` holds what was understood of it: method and path may be empty. Runs on an
-// IO thread.
+// handler dropped (500). `request` has the parsed part: method and path may be empty. Runs on an IO
+// thread.
 using HttpErrorFormatter =
     std::function<HttpResponse(const HttpRequest& request, int status, std::string_view text)>;
 
@@ -91,30 +91,30 @@ struct HttpServerOptions {
   size_t max_connections = 16384;            // further ones are closed at once
   size_t max_head_bytes = size_t{64} << 10;  // request line and headers; beyond: 431
   size_t max_body_bytes = size_t{64} << 20;  // beyond: 413
-  // Bodies that have come, wholly or in part, and whose handler has not taken them: together, and those
-  // without a key likewise. One client may hold as much as remains free for others (net/body_budget.h).
-  // Beyond: 503.
+  // The most bytes of bodies that have arrived, wholly or in part, and were not taken by a handler: in total,
+  // and those of requests without a key. One client may hold as much as remains free for others
+  // (net/body_budget.h). Beyond: 503.
   size_t max_held_body_bytes = size_t{512} << 20;
   size_t max_held_unkeyed_body_bytes = size_t{64} << 20;
-  // What holds for one request, of which the head alone is known; empty: max_body_bytes, keyed, for all. Runs
-  // on an IO thread.
+  // Decides for one request by its head; empty: max_body_bytes, keyed, for all. Runs on an IO
+  // thread.
   std::function<BodyRule(const HttpRequest& head)> body_rule;
   size_t max_stream_backlog_bytes = size_t{4}
                                     << 20;  // unsent bytes of one stream; beyond: the client is cut off
   std::chrono::milliseconds idle_timeout{75'000};  // a kept-alive connection between two requests
   std::chrono::milliseconds idle_linger{1'000};    // the same, once the server accepts no connections
   std::chrono::milliseconds head_timeout{15'000};  // from a request's first byte to the end of its head
-  // Each such span brings 16 KiB a second of the body, or its rest, at most 60 s; beyond: 408.
+  // Each such span must bring 16 KiB a second of the body, or its rest, at most 60 s; else: 408.
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds write_timeout{120'000};  // without a byte taken by the client while bytes wait
-  ProxyRules proxies;                                // whose word on a client's address is taken
+  ProxyRules proxies;                                // who is believed about a client's address
   HttpErrorFormatter format_error;                   // empty: {"error":"<text>"}
 };
 
 class HttpServer {
  public:
-  // Binds, listens and starts the IO threads. A taken port or a bad host is an io or invalid Error naming
-  // both.
+  // Binds, listens and starts the IO threads. Errors name host and port: io for a taken port, invalid for a
+  // bad host.
   static Result<std::unique_ptr<HttpServer>> start(HttpServerOptions options, HttpHandler handler);
   ~HttpServer();  // stop()
   HttpServer(const HttpServer&) = delete;
@@ -126,17 +126,17 @@ class HttpServer {
   size_t held_body_bytes() const;  // what counts against the two bounds of bodies now
   size_t open_exchanges() const;   // requests handed out whose answer is not yet with the operating system
 
-  // From here on each connection closes after its next answer, which says so (`Connection: close`).
-  // Connections are still accepted. Idempotent.
+  // Makes each connection close after its next answer, which says so (`Connection: close`). Connections are
+  // still accepted. Idempotent.
   void close_after_answers();
-  // close_after_answers(), and closes the listening socket. Running requests go on. Kept-alive connections
-  // without a request stay for the idle linger: what a client has sent before it could know is answered.
-  // Idempotent.
+  // Calls close_after_answers() and closes the listening socket. Running requests go on. Kept-alive
+  // connections without a request stay for the idle linger: a request that a client sends before it can know
+  // is answered. Idempotent.
   void stop_accepting();
-  // stop_accepting(), then waits until every exchange is answered and every connection is done, at most until
-  // `deadline`. True when no exchange is left.
+  // Calls stop_accepting(), then waits until every exchange is answered and every connection is done, at most
+  // until `deadline`. Returns whether no exchange is left.
   bool drain(std::chrono::steady_clock::time_point deadline);
-  // Cuts every connection (on_disconnect fires for owed answers) and joins the IO threads. Idempotent.
+  // Cuts every connection (on_disconnect runs for incomplete answers) and joins the IO threads. Idempotent.
   // Not to be called on an IO thread.
   void stop();
 

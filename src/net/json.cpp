@@ -74,14 +74,14 @@ std::string with_nearest_doubles(std::string_view text) {
   }
 }
 
-// Whole numbers beyond 64 bits, which later versions of the library tell apart from malformed ones.
+// Returns whether it is the code for whole numbers beyond 64 bits, which only newer libraries have.
 template <class Code>
 bool is_too_large(Code code) {
   if constexpr (requires { Code::BIGINT_ERROR; }) return code == Code::BIGINT_ERROR;
   return false;
 }
 
-// `scratch` keeps a reason that has to be made.
+// Returns why parsing failed; `scratch` holds a reason that must be formatted.
 std::string_view reason_for(simdjson::error_code code, std::string_view text, const JsonLimits& limits,
                             std::string& scratch) {
   if (code == simdjson::NUMBER_ERROR || is_too_large(code)) {
@@ -118,10 +118,10 @@ class TreeBuilder {
  public:
   TreeBuilder(size_t max_values, bool unique) : values_remaining_(max_values), unique_(unique) {}
 
-  // The name that an object holds twice, where names have to be unique; empty: none was found.
+  // Returns the name that an object holds twice, where names must be unique; empty: none was found.
   const std::string& doubled() const { return doubled_; }
 
-  // False where there are too many values, or a name is doubled.
+  // Copies one element. Returns false where there are too many values, or a name is repeated.
   bool build(simdjson::dom::element element, JsonValue& out) {
     if (values_remaining_ == 0) return false;
     values_remaining_--;
@@ -238,7 +238,7 @@ Error out_of_range(std::string_view field, Number found, Number least, Number mo
   return {ErrorKind::invalid, fmt::format("'{}' is {}, wanted {}", field, text(found), wanted)};
 }
 
-// The member when there is one that is not null.
+// Returns the member if there is one that is not null.
 const JsonValue* present(const JsonValue& object, std::string_view field) {
   const JsonValue* value = object.find(field);
   return value && !value->is_null() ? value : nullptr;

@@ -1,5 +1,5 @@
-// Reading JSON requests with limits, and the lenient scalar forms that clients send (docs/http.md,
-// "Requests"). The parser underneath appears only in json.cpp.
+// Parses JSON requests with limits, and the lenient scalar forms that clients send (docs/http.md,
+// "Requests"). The library is used only in json.cpp.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +20,19 @@ struct JsonLimits {
   size_t max_values = size_t{4} << 20;  // values in the whole document; bounds the memory of the tree
 };
 
-// Every error is of kind invalid and begins "Invalid JSON". Refused are also: invalid UTF-8, lone surrogates,
-// whole numbers beyond 64 bits, anything after the document.
+// Parses a document. Every error is of kind invalid and begins "Invalid JSON". Also refuses invalid UTF-8,
+// lone surrogates, whole numbers beyond 64 bits, and anything after the document.
 Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits = {});
 
-// What a lenient client may have meant, or nothing: 5, 5.0, "5", "5.0" as an integer; 1, 1.5, "1", "1.0" as a
+// Returns what a lenient client meant, or nothing: 5, 5.0, "5", "5.0" as an integer; 1, 1.5, "1", "1.0" as a
 // number; true, "true", "True", "false", "False", 0, 1 as a boolean. Strings must hold the number and nothing
 // else. Numbers must be finite.
 std::optional<bool> lenient_bool(const JsonValue& value);
 std::optional<int64_t> lenient_int(const JsonValue& value);
 std::optional<double> lenient_number(const JsonValue& value);
 
-// A field of `object`: nothing when it is absent or null (or `object` is no object); an invalid Error naming
-// the field, what was found and what was wanted when it has another type or lies outside [least, most].
+// Reads a field of `object`: nothing when it is absent or null, or `object` is not an object. Error invalid:
+// it has another type or is outside [least, most]; names the field, what was found and what was wanted.
 Result<std::optional<bool>> get_bool(const JsonValue& object, std::string_view field);
 Result<std::optional<int64_t>> get_int(const JsonValue& object, std::string_view field,
                                        int64_t least = std::numeric_limits<int64_t>::min(),
@@ -41,7 +41,7 @@ Result<std::optional<double>> get_number(const JsonValue& object, std::string_vi
                                          double least = std::numeric_limits<double>::lowest(),
                                          double most = std::numeric_limits<double>::max());
 Result<std::optional<std::string>> get_string(const JsonValue& object, std::string_view field);
-// These point into `object`; null when absent.
+// Returns a pointer into `object`; null when the field is absent. Errors as above.
 Result<const JsonValue::Array*> get_array(const JsonValue& object, std::string_view field);
 Result<const JsonObject*> get_object(const JsonValue& object, std::string_view field);
 

@@ -5,11 +5,11 @@
 namespace fulmar {
 namespace {
 
-// Follows nesting and strings, and knows how far values are whole: behind a bracket, in front of a comma,
-// behind a string that is no name.
+// Follows nesting and strings, and knows up to where values are whole: after a bracket, before a comma, after
+// a string that is not a name.
 class PrefixWalk {
  public:
-  // False at the end of the object, and where brackets do not match.
+  // Takes one character. Returns false at the end of the object, and where brackets do not match.
   bool take(char c, size_t end) {
     if (in_string_) {
       take_in_string(c, end);

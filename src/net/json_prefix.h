@@ -1,4 +1,4 @@
-// Partial JSON: an object whose end is missing, because what wrote it was cut.
+// Partial JSON: an object whose end is missing, because its writer was cut off.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct JsonPrefix {
   std::string completed{};  // a valid object of the values that are whole; "{}" where `text` is no object
 };
 
-// `text` begins with an object, or with the beginning of one.
+// Reads `text`, which begins with an object, or with the beginning of one.
 JsonPrefix read_json_prefix(std::string_view text);
 
 }  // namespace fulmar

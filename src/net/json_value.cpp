@@ -27,7 +27,7 @@ std::vector<uint32_t> sorted_by_key(const std::vector<JsonObject::Member>& membe
   return order;
 }
 
-// Gives the first of several equal keys the value of the last and drops the others. True when there were any.
+// Gives the first of equal keys the value of the last and drops the others. Returns whether there were any.
 bool merge_equal_keys(std::vector<JsonObject::Member>& members, const std::vector<uint32_t>& order) {
   std::vector<bool> dropped(members.size());
   bool any = false;

@@ -52,24 +52,24 @@ class JsonValue {
   bool is_object() const { return kind() == Kind::object; }
   bool is_number() const { return kind() >= Kind::int64 && kind() <= Kind::number; }
 
-  // Only for a value of that kind; anything else aborts.
+  // Returns the value, which must be of that kind; anything else aborts.
   bool as_bool() const { return std::get<bool>(content_); }
   int64_t as_int64() const { return std::get<int64_t>(content_); }
   uint64_t as_uint64() const { return std::get<uint64_t>(content_); }
   const std::string& as_string() const { return std::get<std::string>(content_); }
   const Array& as_array() const { return std::get<Array>(content_); }
   const JsonObject& as_object() const { return std::get<JsonObject>(content_); }
-  // Any of the three kinds of number.
+  // Returns a number of any of the three kinds.
   double as_double() const;
 
-  // The member, or null when this is no object or has no such member. A JSON null is found like any value.
+  // Returns the member; null when this is no object or has no such member. Finds a JSON null like any value.
   const JsonValue* find(std::string_view key) const;
 
  private:
   std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, Array, JsonObject> content_;
 };
 
-// For error texts: the kind and, where short, the value: `string "abc"`, `number 5`, `array of 3`, `null`.
+// Describes a value for errors: kind and short values: `string "abc"`, `number 5`, `array of 3`, `null`.
 std::string describe(const JsonValue& value);
 
 }  // namespace fulmar

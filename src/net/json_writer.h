@@ -1,4 +1,4 @@
-// Writes compact JSON by appending to a string. Knows no tree: what is called is what appears.
+// Writes compact JSON by appending to a string. Builds no tree: each call writes its text at once.
 #pragma once
 
 #include <concepts>
@@ -12,9 +12,9 @@
 
 namespace fulmar {
 
-// Commas and colons are placed by the writer; pairing begin/end and key/value is the caller's duty.
-// Text is raw UTF-8; each invalid byte sequence becomes U+FFFD. Floats have the shortest form that reads back
-// exactly; infinities and NaN become null.
+// The writer places commas and colons; the caller must pair begin/end and key/value. Text is written as
+// UTF-8; each invalid byte sequence becomes U+FFFD. Floats have the shortest form that reads back exactly;
+// infinities and NaN become null.
 class JsonWriter {
  public:
   JsonWriter() = default;
@@ -43,10 +43,10 @@ class JsonWriter {
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(const JsonValue& tree);
-  // Text that already is one JSON value.
+  // Writes text that already is one JSON value.
   JsonWriter& raw(std::string_view json);
 
-  // key(name) and value(content).
+  // Writes key(name) and value(content).
   template <class T>
   JsonWriter& member(std::string_view name, const T& content) {
     key(name);
@@ -76,7 +76,7 @@ class JsonWriter {
   bool comma_due_ = false;
 };
 
-// `text` as a JSON string with its quotes.
+// Returns `text` as a JSON string with its quotes.
 std::string json_quoted(std::string_view text);
 
 }  // namespace fulmar

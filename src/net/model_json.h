@@ -1,4 +1,4 @@
-// JSON that a model wrote, as a grammar lets it: deeper, and with longer numbers than requests may hold.
+// JSON that a model wrote, as a grammar allows it: deeper, and with longer numbers, than in requests.
 #pragma once
 
 #include "net/json.h"
@@ -7,7 +7,7 @@ namespace fulmar {
 
 constexpr JsonLimits kModelJson{.max_depth = 1024};
 
-// As parse_json within kModelJson, but whole numbers beyond 64 bits are read as the nearest finite doubles.
+// Parses like parse_json within kModelJson, but reads whole numbers beyond 64 bits as the nearest doubles.
 Result<JsonValue> parse_model_json(std::string_view text);
 
 }  // namespace fulmar

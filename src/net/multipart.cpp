@@ -21,7 +21,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-// One value at the front of `rest`, quoted or bare, up to the next ';', taken off it. Nothing when a quote
+// Takes one value from the start of `rest`, quoted or bare, up to the next ';'. Returns nothing when a quote
 // stays open.
 std::optional<std::string> take_value(std::string_view& rest) {
   std::string value;
@@ -41,7 +41,7 @@ std::optional<std::string> take_value(std::string_view& rest) {
   return value;
 }
 
-// The parameter `name` of a header value such as `form-data; name="file"; filename="a.pth"`.
+// Returns the parameter `name` of a header value such as `form-data; name="file"; filename="a.pth"`.
 std::optional<std::string> parameter(std::string_view value, std::string_view name) {
   size_t semicolon = value.find(';');
   while (semicolon != std::string_view::npos) {
@@ -69,7 +69,7 @@ Result<std::string> read_boundary(std::string_view content_type) {
   return invalid("Content-Type names no boundary of 1 to 70 characters");
 }
 
-// The head of a part: its Content-Disposition names it.
+// Reads the head of a part, whose Content-Disposition names it.
 Result<FormPart> read_head(std::string_view head, size_t number) {
   const std::string place = "part " + std::to_string(number);
   while (!head.empty()) {

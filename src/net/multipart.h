@@ -1,4 +1,4 @@
-// Takes a multipart/form-data body (RFC 7578) apart. Pure; views into the body, copies nothing large.
+// Parses a multipart/form-data body (RFC 7578). Pure; the results are views into the body.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ struct FormPart {
   std::string_view content;  // of the body
 };
 
-// Hard bounds: a form with more parts, or a part with a longer head, is refused.
+// Bounds: a form with more parts, or a part with a longer head, is refused.
 inline constexpr size_t kMostFormParts = 64;
 inline constexpr size_t kLongestPartHead = 4096;
 
-// The parts in order. `content_type`: the header field of the request, which names the boundary. Errors
+// Returns the parts in order. `content_type` is the request's header field, which names the boundary. Errors
 // (invalid) say what is wrong and where.
 Result<std::vector<FormPart>> parse_form(std::string_view content_type, std::string_view body);
 

@@ -29,7 +29,7 @@ std::string_view type_of(std::string_view name) {
   return "application/octet-stream";
 }
 
-// Whether the field lists `gzip` without refusing it by a weight of 0.
+// Returns whether the field lists `gzip` with a weight other than 0.
 bool takes_gzip(std::string_view accepted) {
   while (!accepted.empty()) {
     const size_t comma = std::min(accepted.find(','), accepted.size());
@@ -44,7 +44,7 @@ bool takes_gzip(std::string_view accepted) {
   return false;
 }
 
-// If-None-Match lists tags; a weak one ("W/...") counts as its strong form for GET.
+// Returns whether If-None-Match lists the tag; a weak one ("W/...") counts as its strong form for GET.
 bool lists_tag(std::string_view listed, std::string_view etag) {
   return listed == "*" || listed.find(etag) != std::string_view::npos;
 }

@@ -1,5 +1,5 @@
 // The files of web/dist, as they were when the program was built, and answers to requests for them: cached by
-// entity tag, compressed where the client takes gzip, under a Content-Security-Policy that lets a page load
+// entity tag, compressed where the client accepts gzip, under a Content-Security-Policy that lets a page load
 // nothing from elsewhere and run no inline script. Knows no page.
 #pragma once
 
@@ -17,13 +17,13 @@ struct PageFile {
   std::string_view etag;     // in quotation marks, as the header has it
 };
 
-// All of them, sorted by name.
+// Returns all files, sorted by name.
 std::span<const PageFile> page_files();
 
-// The file of that name, or null.
+// Returns the file of that name, or null.
 const PageFile* find_page_file(std::string_view name);
 
-// 200 with the file, or 304 where the request's If-None-Match lists its entity tag.
+// Answers 200 with the file, or 304 if the request's If-None-Match lists its entity tag.
 HttpResponse answer_page_file(const HttpRequest& request, const PageFile& file);
 
 }  // namespace fulmar

@@ -1,11 +1,11 @@
-// Paths of tables of routes, in which one "*" stands for any text of at least one byte.
+// Path patterns of route tables, in which one "*" stands for any text of at least one byte.
 #pragma once
 
 #include <string_view>
 
 namespace fulmar {
 
-// Tells whether `path` fits `pattern`; `argument` becomes what stands in place of the "*".
+// Returns whether `path` fits `pattern`; sets `argument` to the text in place of the "*".
 inline bool path_fits(std::string_view pattern, std::string_view path, std::string_view& argument) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos) return pattern == path;

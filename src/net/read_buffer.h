@@ -1,4 +1,4 @@
-// What has been received and not yet understood. The one buffer that bytes of the network are read into
+// Bytes received and not yet parsed. The only buffer into which bytes are read from the network
 // (tools/check_readers.py): it cannot be made without a bound.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace fulmar {
 
-// Reading into a full one ends in http::error::buffer_overflow.
+// Reading into a full one fails with http::error::buffer_overflow.
 class ReadBuffer : public boost::beast::flat_buffer {
  public:
   explicit ReadBuffer(size_t most_bytes) : boost::beast::flat_buffer(most_bytes) {}

@@ -17,7 +17,7 @@ namespace {
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-// Of empty lines before a request; what comes behind them is an error.
+// The most bytes of empty lines before a request; what follows them is an error.
 constexpr size_t kMostEmptyBytes = 16;
 // Whoever looks for a field looks through all.
 constexpr size_t kMostFields = 256;
@@ -56,7 +56,7 @@ RequestReader::Step RequestReader::refuse(int status, std::string text) {
   return Step::refused;
 }
 
-// False: the next byte may still belong to an empty line.
+// Skips empty lines. Returns false while the next byte may still belong to one.
 bool RequestReader::skip_empty_lines(ReadBuffer& buffer) {
   while (!parser_->http.got_some() && skipped_ < kMostEmptyBytes && buffer.text().starts_with("\r\n")) {
     buffer.consume(2);
@@ -119,7 +119,7 @@ void RequestReader::limit_body(size_t most_bytes) {
   parser_->http.eager(true);
 }
 
-// The body and what frames it.
+// Returns the most bytes of the body and its framing.
 size_t RequestReader::most_raw() const {
   return most_body_ + std::min(most_head_, std::numeric_limits<size_t>::max() - most_body_);
 }

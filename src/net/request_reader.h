@@ -1,5 +1,5 @@
-// From bytes to one request, with a bound on everything that the client chooses. Knows no socket and no
-// clock: whoever has received bytes puts them into a ReadBuffer and calls; the fuzzer does likewise.
+// Parses bytes to one request, with a bound on everything that the client chooses. Knows no socket and no
+// clock: the caller puts received bytes into a ReadBuffer and calls this; so does the fuzzer.
 #pragma once
 
 #include <cstddef>
@@ -19,24 +19,24 @@ class RequestReader {
     refused,  // see refusal()
   };
 
-  // `most_head_bytes`: of request line and fields.
+  // Begins a request; `most_head_bytes` bounds its request line and fields.
   explicit RequestReader(size_t most_head_bytes);
   ~RequestReader();
   RequestReader(const RequestReader&) = delete;
   RequestReader& operator=(const RequestReader&) = delete;
 
-  // Takes the head from the buffer. Empty lines before it are skipped (RFC 9112, 2.2).
+  // Takes the head from the buffer. Skips empty lines before it (RFC 9112, 2.2).
   Step read_head(ReadBuffer& buffer);
-  // Between head and body: how many bytes the body may have. Size lines and extensions of chunks, and the
-  // trailer, may take as many as a head beside that.
+  // Sets the most bytes of the body; call it between head and body. Size lines and extensions of chunks, and
+  // the trailer, may add as many as a head.
   void limit_body(size_t most_bytes);
-  // Takes the body, or what the buffer has of it.
+  // Takes the body, or the part of it in the buffer.
   Step read_body(ReadBuffer& buffer);
 
   bool begun() const;  // more than empty lines has come
   bool refused() const { return !refusal_.text.empty(); }
   const Refusal& refusal() const { return refusal_; }
-  // Filled as it becomes known; the body at the end.
+  // Returns the request, which is filled while it is parsed; the body comes at the end.
   HttpRequest& request() { return request_; }
   size_t body_bytes_received() const { return body_received_; }  // framing included
   bool body_is_next() const;                                     // a body follows the head

@@ -20,7 +20,7 @@ bool same_secret(std::string_view secret, std::string_view offered) {
 }
 
 std::string base64_of(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // and the zero that the library puts behind
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // and the zero that the library appends
   const int length = EVP_EncodeBlock(bytes_of(text), bytes_of(bytes), static_cast<int>(bytes.size()));
   text.resize(static_cast<size_t>(length));
   return text;

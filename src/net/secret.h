@@ -1,4 +1,4 @@
-// What keys are compared with, in constant time, and the base64 that HTTP Basic and embeddings use; by
+// Compares keys in constant time, and converts the base64 of HTTP Basic and of embeddings; by
 // OpenSSL.
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace fulmar {
 
-// Takes a time that depends on the lengths only. False for an empty secret.
+// Returns whether the two are equal, in a time that depends on their lengths only. False for an empty secret.
 bool same_secret(std::string_view secret, std::string_view offered);
 
 std::string base64_of(std::string_view bytes);
-// An empty text for what is not base64; padding may be missing.
+// Decodes base64; padding may be missing. Returns an empty text for anything else.
 std::string from_base64(std::string_view text);
 
 }  // namespace fulmar

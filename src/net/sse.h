@@ -1,4 +1,4 @@
-// Framing of server-sent events (SSE), both ways. Knows bytes only.
+// Frames server-sent events (SSE), both ways. Knows bytes only.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@ namespace fulmar {
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
 inline constexpr std::string_view kSseContentType = "text/event-stream; charset=utf-8";
 
-// "data: <data>\n\n"; line ends inside `data` begin a further data line.
+// Returns "data: <data>\n\n"; line ends inside `data` begin further data lines.
 std::string sse_event(std::string_view data);
 
-// Takes a stream apart, whatever pieces it comes in. Comments and the fields event, id and retry are skipped.
+// Parses a stream that arrives in any pieces. Skips comments and the fields event, id and retry.
 class SseParser {
  public:
   explicit SseParser(size_t max_event_bytes = size_t{16} << 20) : max_event_bytes_(max_event_bytes) {}
 
-  // Calls `on_event` with the data of each event that `bytes` completes. A corrupt Error, now and on every
-  // later call, when one event exceeds the bound.
+  // Calls `on_event` with the data of each event that `bytes` completes. Error corrupt, also on every later
+  // call: one event exceeds the bound.
   Status feed(std::string_view bytes, const std::function<void(std::string_view data)>& on_event);
 
  private:

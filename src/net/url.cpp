@@ -36,7 +36,7 @@ constexpr std::string_view kScheme = "http://", kSecureScheme = "https://";
 constexpr uint16_t kPort = 80, kSecurePort = 443;
 constexpr size_t kShown = 200;  // bytes of a URL in an error
 
-// What follows the scheme; `shown` names the URL in errors, `port` is that of the scheme.
+// Parses what follows the scheme; `shown` is the URL in errors, `port_of_scheme` the scheme's port.
 Result<Url> parse_behind_scheme(std::string_view rest, std::string_view shown, uint16_t port_of_scheme) {
   rest = rest.substr(0, rest.find('#'));
   const size_t begin = rest.find_first_of("/?");

@@ -1,4 +1,4 @@
-// Taking request targets and http URLs apart. Pure functions over text.
+// Parses request targets and http URLs. Pure functions over text.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace fulmar {
 
-// Undoes %XX escapes, and '+' for a space where asked. Refuses broken escapes, NUL bytes and invalid UTF-8.
+// Undoes %XX escapes, and '+' for a space if asked. Refuses broken escapes, NUL bytes and invalid UTF-8.
 Result<std::string> percent_decode(std::string_view text, bool plus_is_space = false);
 
 // Escapes everything but letters, digits and "-._~".
 std::string percent_encode(std::string_view text);
 
-// "a=1&b=x%20y" to pairs; a part without '=' has an empty value.
+// Parses "a=1&b=x%20y" to pairs; a part without '=' has an empty value.
 Result<Query> parse_query(std::string_view text);
 
 struct Target {
@@ -24,7 +24,7 @@ struct Target {
   Query query;
 };
 
-// The target of a request line: "/path?query", "http://host/path?query" or "*".
+// Parses the target of a request line: "/path?query", "http://host/path?query" or "*".
 Result<Target> parse_target(std::string_view target);
 
 struct Url {
@@ -34,12 +34,12 @@ struct Url {
   bool secure = false;  // https
 };
 
-// "http://host[:port][/path][?query][#fragment]"; other schemes and user names are refused.
+// Parses "http://host[:port][/path][?query][#fragment]"; refuses other schemes and user names.
 Result<Url> parse_url(std::string_view url);
-// Likewise, and "https://...", whose port is 443 unless it says another.
+// Parses likewise, and also "https://...", whose port is 443 unless it gives another.
 Result<Url> parse_web_url(std::string_view url);
 
-// "host:port", with brackets around an IPv6 address.
+// Returns "host:port", with brackets around an IPv6 address.
 std::string host_and_port(std::string_view host, uint16_t port);
 
 }  // namespace fulmar
