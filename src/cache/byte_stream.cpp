@@ -28,7 +28,7 @@ Error too_slow() { return unreachable("no answer in time"); }
 
 using Socket = Descriptor;
 
-// Sockets stay non-blocking: waiting happens here alone.
+// Waits for events: the only place where that happens, since sockets stay non-blocking.
 bool wait_for(const Socket& socket, short events, milliseconds patience) {
   pollfd waiting{.fd = socket.number(), .events = events, .revents = 0};
   int ready = 0;
@@ -157,7 +157,7 @@ class TlsStream final : public ByteStream {
   }
 
  private:
-  // Repeats `action` until it has succeeded, waiting for what TLS wants in between.
+  // Repeats `action` until it succeeds, waiting for what TLS wants in between.
   template <class Action, class Failure>
   Status carry_out(Action action, Failure failure) {
     for (;;) {

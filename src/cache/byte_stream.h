@@ -1,5 +1,5 @@
-// A connection to a server as a stream of bytes, plain or encrypted, every wait of it bounded. Knows no
-// protocol above TLS.
+// A connection to a server as a stream of bytes, plain or encrypted; every wait is bounded. Knows no protocol
+// above TLS.
 #pragma once
 
 #include <chrono>
@@ -26,11 +26,11 @@ struct StreamTarget {
   std::chrono::milliseconds patience{2'000};  // for each read and write
 };
 
-// Used from one thread at a time. Errors: `io` when the other side has closed the connection, `unavailable`
-// when it does not answer in time or cannot be reached or trusted.
+// Used from one thread at a time. Errors: io when the other side has closed the connection; unavailable when
+// it does not answer in time, or cannot be reached or trusted.
 class ByteStream {
  public:
-  // The host's certificate must be valid, signed by an authority and made out to the host.
+  // Connects. With TLS the host's certificate must be valid, signed by an authority and issued to the host.
   static Result<std::unique_ptr<ByteStream>> connect(const StreamTarget& target);
   virtual ~ByteStream() = default;
 

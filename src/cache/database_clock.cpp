@@ -14,7 +14,7 @@ double seconds_since_boot() {
 DatabaseClock::DatabaseClock(Clocks clocks, double most_credit)
     : clocks_(std::move(clocks)), most_credit_(most_credit), passed_at_(clocks_.passing()) {}
 
-// A database without a time of its own holds times of a wall clock: none of them is in the future.
+// Loads the time. A database without one has times of a wall clock, none of which is in the future.
 Status DatabaseClock::load(const Database& database, double newest) {
   time_ = {.now = std::max(clocks_.wall(), newest), .credit = most_credit_};
   Statement query(database,

@@ -9,10 +9,10 @@
 
 namespace fulmar {
 
-// Seconds since the machine started, sleep included: no setting of the wall clock changes them.
+// Returns the seconds since the machine started, sleep included; setting the wall clock does not change them.
 double seconds_since_boot();
 
-// Where a store gets the time from.
+// The clocks that a store reads.
 struct Clocks {
   std::function<double()> wall = unix_time;
   std::function<double()> passing = seconds_since_boot;
@@ -22,9 +22,9 @@ class DatabaseClock {
  public:
   DatabaseClock(Clocks clocks, double most_credit);
 
-  // Reads where the last process has left off; `newest`: the latest time that the database holds of anything.
+  // Continues where the last process stopped; `newest` is the latest time of anything in the database.
   Status load(const Database& database, double newest);
-  // Returns the believed time, unix seconds.
+  // Returns the believed time in unix seconds.
   double now();
   Status save(const Database& database);
 

@@ -10,7 +10,7 @@
 namespace fulmar {
 namespace {
 
-// Texts lie apart, so that what only asks for facts reads no text.
+// Texts are separate, so that queries for other columns read no text.
 const std::string kTables =
     "CREATE TABLE IF NOT EXISTS fulmar_meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL);"
     "CREATE TABLE fulmar_documents("

@@ -1,4 +1,4 @@
-// The tables in which documents lie, and how an older file's become these.
+// The tables that hold documents, and the upgrade of older files.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +7,12 @@
 
 namespace fulmar {
 
-// 1: one table, texts within it, and the label called owner. 2: texts in pieces of their own, facts with
+// 1: one table with the texts in it; the label is called owner. 2: texts in separate pieces, documents with
 // owner, label, mark and bytes.
 inline constexpr int kDocumentSchema = 2;
 
-// Makes the tables where there are none, and brings those of an older schema up to this one, all or nothing:
-// first the file is copied beside, as "<path>.schema-<N>". A newer schema is an Error; nothing is changed
+// Makes missing tables, and upgrades those of an older schema, all or nothing, after
+// copying the file to "<path>.schema-<N>". Error: a newer schema; nothing is changed
 // then.
 Status prepare_documents(const Database& database, const std::filesystem::path& path);
 

@@ -20,7 +20,7 @@ constexpr size_t kPieceBytes = size_t{512} << 10;
 
 #define FULMAR_FACTS "id, owner, label, created, mark, lasting, bytes, text"
 
-// A document's row: everything but the text, and where that lies.
+// A document's row: everything but the text, and where the text is.
 struct DocumentRow {
   Document document;
   int64_t bytes = 0;
@@ -63,7 +63,7 @@ class SqliteDocuments final : public DocumentStore {
         clock_(options.clocks, credit_for(options.lifetime)) {}
   ~SqliteDocuments() override { (void)clock_.save(database_); }
 
-  // The file stays locked, so that no second process gets past its first statement.
+  // Prepares the file, which stays locked, so that a second process fails at its first statement.
   Status prepare(const std::filesystem::path& path) {
     FULMAR_TRY(execute(database_, "PRAGMA locking_mode = EXCLUSIVE"));
     FULMAR_TRY(write_ahead(database_, durable_));
@@ -206,7 +206,7 @@ class SqliteDocuments final : public DocumentStore {
     return {};
   }
 
-  // Returns whether all of it is there.
+  // Reads the pieces of a text. Returns whether all of it is there.
   Result<bool> read_pieces(int64_t text, int64_t bytes, std::string& into) {
     into.clear();
     into.reserve(static_cast<size_t>(bytes));
@@ -221,7 +221,7 @@ class SqliteDocuments final : public DocumentStore {
     return static_cast<int64_t>(into.size()) == bytes;
   }
 
-  // In vain: the next process that opens the file removes them.
+  // Removes a text's pieces. On failure the next process that opens the file removes the rest.
   void remove_pieces(int64_t text, int64_t bytes) {
     for (int64_t number = 0; number < pieces_of(bytes); ++number) {
       std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// Who gives way where several owners share a room that is full. Pure.
+// Decides what is evicted where several owners share a full resource. Pure.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace fulmar {
 
-// Something that is kept for an owner.
+// A thing that is kept for an owner.
 struct KeptThing {
   std::string_view owner;
   int64_t size = 0;
 };
 
-// Returns which of them goes first, the oldest being first in the list and at least one: the oldest of the
-// owner that holds most. So nothing of an owner that holds no more than the average goes while another one
+// Returns the index of the one to evict among `things`, oldest first and at least one: the oldest of the
+// owner that holds most. So an owner that holds no more than the average loses nothing while another one
 // holds more.
 size_t next_to_go(std::span<const KeptThing> things);
 

@@ -26,7 +26,7 @@ Result<int> open_file(const std::string& path) {
   return Error{ErrorKind::io, fmt::format("database '{}': {}", path, std::strerror(errno))};
 }
 
-// Of the open file, not of the process: a second lock conflicts within one process, too.
+// Locks a byte for the open file, not for the process: a second lock conflicts within one process, too.
 bool lock_byte(int file) {
   struct flock lock {};
   lock.l_type = F_WRLCK;

@@ -1,4 +1,4 @@
-// A database file that one process has to itself.
+// Locks a database file for one process.
 #pragma once
 
 #include <filesystem>
@@ -7,14 +7,14 @@
 
 namespace fulmar {
 
-// Held until it goes. Two locks: one on the file itself, so that no other name of it, a link, lets a second
-// process in; and one on the file "<path>.lock", by which programs go that know no other.
+// Held until destruction. Two locks: one on the file itself, so that no second process gets in by another
+// name of it (a link); and one on the file "<path>.lock", for programs that know only that one.
 class FileLock {
  public:
-  // Makes the file where there is none, readable by its owner alone. Unavailable when another process has it.
+  // Takes the locks; makes a missing file, readable by its owner alone. Unavailable: another process has it.
   //
-  // Whoever closes a file loses all of the process's POSIX locks on it, SQLite's too: take this before the
-  // database is opened, and let it go after it was closed.
+  // Closing a file releases all of the process's POSIX locks on it, SQLite's too: take this before the
+  // database is opened, and release it after it was closed.
   static Result<FileLock> take(const std::filesystem::path& path);
 
   FileLock(FileLock&& other) noexcept;

@@ -149,7 +149,7 @@ std::optional<int64_t> PrefixCache::take_slot() {
   return slot;
 }
 
-// Moves a snapshot to the host; false when the budget or the rate forbids it.
+// Moves a snapshot to the host. Returns false when the budget or the rate forbids it.
 bool PrefixCache::demote(PrefixIndex::Id id) {
   const size_t bytes = slots_.layout().slot_bytes();
   if (!may_copy_to_host(bytes)) return false;
@@ -181,7 +181,7 @@ void PrefixCache::drop(PrefixIndex::Id id) {
   snapshots_.erase(found);
 }
 
-// Makes room for `bytes` on the host and counts them against the rate; false when either cannot be.
+// Makes room for `bytes` on the host and counts them against the rate. Returns false if it cannot.
 bool PrefixCache::may_copy_to_host(size_t bytes) {
   const auto now = std::chrono::steady_clock::now();
   const double rate = static_cast<double>(options_.host_bytes_per_second);

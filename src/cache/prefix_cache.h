@@ -1,8 +1,8 @@
 // Prefix cache (prompt caching): snapshots of states after prompt beginnings, shared by an owner's requests
-// to one model, found by tokens, kept within a number of device slots and a host budget, least recently used
-// (LRU) first to go. On the device it is a segmented LRU: snapshots that were restored once have up to half
-// of the slots to themselves, so that many which nobody comes back to do not drive out a beginning that
-// requests share.
+// to one model, found by tokens, kept in a number of device slots and a host budget, evicted least recently
+// used first (LRU). The device tier is a segmented LRU: snapshots that were restored once have up to half of
+// the slots to themselves, so that many that are never used again do not evict a beginning that requests
+// share.
 #pragma once
 
 #include <chrono>
@@ -24,20 +24,20 @@ namespace fulmar {
 
 struct PrefixCacheOptions {
   size_t host_bytes = size_t{1} << 30;
-  // Copies to the host beyond this rate are dropped instead: running streams wait for each, at 6 to 8 GB/s,
-  // and where so many rows come that the rate is reached, few of the copies are met again before they give
-  // way.
+  // Copies to the host beyond this rate are dropped: running streams wait for each copy, at 6 to 8 GB/s,
+  // and where rows are so many that the rate is reached, few of the copies are used before they are
+  // evicted.
   size_t host_bytes_per_second = size_t{64} << 20;
   size_t least_tokens = 16;  // shorter beginnings are cheaper to feed than to keep
 };
 
-// Where snapshots of a prompt of `length` tokens pay, ascending: near its end, since requests that share a
-// prompt mostly differ in the last words, and at coarse intervals. `shared` is how far the prompt is known
-// already; the place where it parts from what is known is a likely branch.
+// Returns where snapshots of a prompt of `length` tokens pay, ascending: near its end, since requests that
+// share a prompt mostly differ in the last words, and at coarse intervals. `covered` tokens have a snapshot,
+// `shared` are known: where the prompt parts from them is a likely branch.
 std::vector<size_t> snapshot_points(size_t length, size_t covered, size_t shared);
 
-// What tells apart states after the same tokens: where they started, and whose they are, so that nobody
-// learns from what was cached how others' prompts begin.
+// Distinguishes states after the same tokens by where they started and by owner, so that nobody can learn
+// from cached states how others' prompts begin.
 struct PrefixRoot {
   std::string state;  // the tuned state's name; empty: zero
   std::string owner;
@@ -46,24 +46,24 @@ struct PrefixRoot {
 
 class PrefixCache {
  public:
-  // `device_slots` are those that belong to the cache.
+  // Makes a cache that owns `device_slots`.
   PrefixCache(StateSlots& slots, std::vector<int64_t> device_slots, const PrefixCacheOptions& options);
 
   struct Lookup {
     size_t covered = 0;  // tokens a snapshot covers; 0: none
     size_t shared = 0;   // tokens shared with something seen
   };
-  // At most all but the last token are covered, so that something is left to feed.
+  // Looks a prompt up. At most all but the last token are covered, so that something is left to feed.
   Lookup look(const PrefixRoot& root, std::span<const int32_t> tokens) const;
   // Copies the longest snapshot into `slot`; returns the tokens it covers, 0 when there is none.
   size_t restore(const PrefixRoot& root, std::span<const int32_t> tokens, int64_t slot);
-  // Keeps a copy of what `slot` holds after exactly these tokens.
+  // Saves a copy of the state that `slot` has after exactly these tokens.
   void save(const PrefixRoot& root, std::span<const int32_t> tokens, int64_t slot);
-  // To be called where nobody waits: maps memory for the next copy to the host, which takes longer than the
-  // copy.
+  // Maps memory for the next copy to the host, which takes longer than the copy. Call it while nobody
+  // waits.
   void prepare();
   void clear();
-  // Forgets what started from a tuned state, whosever it is.
+  // Forgets what started from a tuned state, for all owners.
   void clear(const std::string& state);
 
   struct Counters {

@@ -88,7 +88,7 @@ bool PrefixIndex::erase(Id id) {
   return true;
 }
 
-// Removes branches that no snapshot needs and joins chains that a removed sibling left behind.
+// Removes branches that no snapshot needs and joins the chains that removed siblings leave.
 void PrefixIndex::prune(Node* node) {
   while (node != root_.get() && !node->id && node->children.empty()) {
     Node* parent = node->parent;

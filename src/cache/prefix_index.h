@@ -1,4 +1,4 @@
-// A radix tree over token sequences: which saved state covers the longest beginning of a prompt. Pure data.
+// A radix tree over token sequences that finds the saved state of a prompt's longest beginning. Pure data.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,9 @@ class PrefixIndex {
   PrefixIndex();
   ~PrefixIndex();
 
-  // Looks at most `limit` tokens deep.
+  // Finds the longest match, at most `limit` tokens deep.
   Found find(std::span<const int32_t> tokens, size_t limit) const;
-  // Attaches a snapshot after these tokens; returns the one it replaces.
+  // Attaches a snapshot after these tokens; returns the one that it replaces.
   std::optional<Id> insert(std::span<const int32_t> tokens, Id id);
   bool erase(Id id);
   size_t size() const { return place_.size(); }

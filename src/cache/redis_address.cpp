@@ -34,7 +34,7 @@ std::string unescape(std::string_view text) {
   return plain;
 }
 
-// The text itself stays out of these messages: it may hold a password.
+// Returns an error without the text itself, which may hold a password.
 Error bad(std::string_view part) {
   return {ErrorKind::invalid,
           fmt::format("Redis URL: bad {}, wanted redis[s]://[[user]:password@]host[:port][/database]"

@@ -1,4 +1,4 @@
-// Where a Redis server is and what it wants to see, from the URL that people write. Connects to nothing.
+// The address of a Redis server and its credentials, from a URL. Connects to nothing.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct RedisAddress {
   TlsFiles tls;  // where encrypted
 };
 
-// "redis://[[user]:password@]host[:port][/database]", with %XX escapes in user and password; "[...]" around
-// an IPv6 host. "rediss://" is the same over TLS and takes "?cacert=FILE" (instead of the system's
-// authorities) and
-// "&cert=FILE&key=FILE" (our own certificate); the host's name must be the one in the server's certificate.
+// Parses "redis://[[user]:password@]host[:port][/database]", with %XX escapes in user and password; "[...]"
+// around an IPv6 host. "rediss://" is the same over TLS and takes "?cacert=FILE" (instead of the system's
+// authorities) and "&cert=FILE&key=FILE" (our own certificate); the server's certificate must name the
+// host.
 Result<RedisAddress> parse_redis_url(std::string_view url);
 
 }  // namespace fulmar

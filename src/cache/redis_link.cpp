@@ -28,7 +28,7 @@ class ReplyReader {
     reader_->fn = &functions_;
   }
 
-  // Null: more bytes are needed.
+  // Returns the next reply; null: more bytes are needed.
   Result<std::unique_ptr<redisReply, FreeReply>> next() {
     void* answer = nullptr;
     if (redisReaderGetReply(reader_.get(), &answer) != REDIS_OK) {
@@ -50,7 +50,7 @@ class ReplyReader {
   // Room for a list is made at once, before any of it has come.
   static constexpr uint64_t kMostElements = 1 << 20;
 
-  // Null is taken for a want of memory. The type of `elements` is that of the library's version.
+  // Refuses a large list by null, as for lack of memory. The library's version gives the type of `elements`.
   template <class Number>
   static void* create_list(const redisReadTask* task, Number elements) {
     return static_cast<uint64_t>(elements) > kMostElements ? nullptr : usual_.createArray(task, elements);
@@ -109,7 +109,7 @@ RedisLink::RedisLink(RedisAddress address, std::chrono::milliseconds patience)
     : address_(std::move(address)), patience_(patience) {}
 RedisLink::~RedisLink() = default;
 
-// A connection that is closed can be opened again at once; a server that does not answer is left in peace.
+// Drops the connection. A closed one may be opened again at once; a server that does not answer gets a pause.
 Error RedisLink::lost(const Error& reason) {
   connection_.reset();
   if (reason.kind != ErrorKind::io) next_attempt_ = std::chrono::steady_clock::now() + kPauseAfterLoss;
@@ -190,7 +190,7 @@ Result<RedisReply> RedisLink::exchange(const std::vector<std::string_view>& word
   return receive();
 }
 
-// Once more over a fresh connection when an old one was closed meanwhile.
+// Calls `talk`, and again over a new connection if an old one turns out to be closed.
 template <class Talk>
 auto RedisLink::talk(Talk talk) -> decltype(talk()) {
   FULMAR_TRY(connect());
@@ -206,7 +206,7 @@ Result<RedisReply> RedisLink::call(const std::vector<std::string_view>& words) {
   return talk([&] { return exchange(words); });
 }
 
-// All commands go out before the first answer is read: one trip to the server, however many there are.
+// Sends all commands before it reads the first answer: one round trip, however many there are.
 Result<std::vector<Result<RedisReply>>> RedisLink::each(
     const std::vector<std::vector<std::string_view>>& commands) {
   return talk([&]() -> Result<std::vector<Result<RedisReply>>> {

@@ -1,4 +1,4 @@
-// One connection to a Redis server, made anew when it breaks. The library underneath appears only in
+// One connection to a Redis server, renewed when it breaks. The library is used only in
 // redis_link.cpp.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace fulmar {
 
-// What Redis answers, as a tree. Errors it answers with become Errors instead.
+// An answer of Redis as a tree. Errors that it answers become Errors instead.
 struct RedisReply {
   enum class Kind { nothing, integer, text, list };
   Kind kind = Kind::nothing;
@@ -26,26 +26,26 @@ struct RedisReply {
 // Used from one thread at a time.
 class RedisLink {
  public:
-  // Connects at the first call, not here.
+  // Stores the address; the first call connects.
   explicit RedisLink(RedisAddress address,
                      std::chrono::milliseconds patience = std::chrono::milliseconds(2'000));
   ~RedisLink();
   RedisLink(const RedisLink&) = delete;
   RedisLink& operator=(const RedisLink&) = delete;
 
-  // One command, its words of any bytes. Sent again, once, over a fresh connection when the old one turns out
-  // to be closed: commands must bear that. A server that does not answer is an unavailable Error that names
-  // host and port; so is every call of the next three seconds, unless try_at_once() ends the pause: callers
-  // must not wait each time.
+  // Sends one command, whose words may hold any bytes. If an old connection turns out to be closed it is sent
+  // again, once, over a new one, so commands must allow that. Error unavailable, with host and port: the
+  // server does not answer; then also at once for the next three seconds, so that callers do not wait each
+  // time, unless try_at_once() ends the pause.
   Result<RedisReply> call(const std::vector<std::string_view>& words);
-  // Each for itself, in one trip: the reply or the failure of every command, in order. An Error when the
-  // connection was lost; which of them were carried out is not known then.
+  // Sends commands in one round trip; returns each one's reply or failure, in order. Error: the connection
+  // was lost; it is unknown which of them were carried out.
   Result<std::vector<Result<RedisReply>>> each(const std::vector<std::vector<std::string_view>>& commands);
-  // All or none: between MULTI and EXEC. The replies of the commands, in order; an Error when one of them
-  // failed.
+  // Sends commands as a transaction, between MULTI and EXEC. Returns their replies, in order; an Error when
+  // one failed.
   Result<std::vector<RedisReply>> transact(const std::vector<std::vector<std::string_view>>& commands);
 
-  // Ends the pause after a server that did not answer: the next call tries it.
+  // Ends the pause after a server that did not answer: the next call tries again.
   void try_at_once() { next_attempt_ = {}; }
 
  private:

@@ -88,7 +88,7 @@ constexpr std::string_view kSchemaKey = "fulmar:sessions";
 constexpr size_t kMostBytesOfATrip = size_t{64} << 20;
 constexpr std::string_view kMostSwept = "64";
 
-// The braces keep a model's keys on one server of a cluster.
+// Returns the beginning of a model's keys; the braces keep them on one server of a cluster.
 std::string session_prefix(const std::string& fingerprint) { return "fulmar:{" + fingerprint + "}:session:"; }
 std::string list_key(const std::string& fingerprint) { return "fulmar:{" + fingerprint + "}:sessions"; }
 
@@ -108,8 +108,8 @@ struct StoreWords {
   }
 };
 
-// Refuses what a newer version has laid out, and leaves a mark for older ones. A server that cannot be marked
-// is no worse than one that was not.
+// Refuses the layout of a newer version, and leaves a mark for older ones. A server that cannot be marked is
+// used without one.
 Status check_schema(RedisLink& link) {
   FULMAR_ASSIGN(const RedisReply found, link.call({"HGET", kSchemaKey, "schema"}));
   if (found.kind == RedisReply::Kind::text && number_of<int64_t>(found.text) > kSchema) {
@@ -214,7 +214,7 @@ class RedisStore final : public SessionStore {
     return sessions;
   }
 
-  // The server forgets by itself what is too old.
+  // Removes what is beyond the bound in bytes; the server itself expires what is too old.
   Result<std::vector<StoredSession>> sweep(const std::string& fingerprint) override {
     if (most_bytes_ == 0) return std::vector<StoredSession>();
     FULMAR_TRY(make_ready());
@@ -233,7 +233,7 @@ class RedisStore final : public SessionStore {
     return {};
   }
 
-  // Each write is a transaction of its own: one that fails concerns no other.
+  // Makes each write a transaction of its own, so that a failure concerns no other.
   Result<std::vector<Result<bool>>> store_in_one_trip(std::span<const SessionWrite> writes) {
     FULMAR_TRY(make_ready());
     std::vector<StoreWords> words;

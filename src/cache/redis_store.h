@@ -21,11 +21,11 @@ struct RedisStoreOptions {
   int64_t most_bytes = 0;                     // of a model's states, see SqliteOptions; 0: no bound
 };
 
-// Connects at its first use. A lost connection is an unavailable Error of the call concerned; later calls
-// connect again.
+// Returns a store that connects at its first use. A lost connection is an unavailable Error of that call;
+// later calls connect again.
 std::unique_ptr<SessionStore> redis_store(const RedisStoreOptions& options);
-// Whether the server answers and takes the password (else unavailable), and holds nothing of a newer schema
-// (else unsupported).
+// Checks that the server answers and accepts the password (else unavailable), and holds nothing of a newer
+// schema (else unsupported).
 Status check_redis(const RedisAddress& address);
 
 }  // namespace fulmar

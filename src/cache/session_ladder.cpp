@@ -25,7 +25,7 @@ Error in_use(const std::string& session) {
   return {ErrorKind::conflict, "session '" + session_id_of(session) + "' is in use by a running request"};
 }
 
-// Keeps an eye on something that others own. What they have let go of is forgotten before the list would
+// Adds a weak reference to something that others own. Expired ones are removed before the list would
 // grow.
 template <class T>
 void watch(std::vector<std::weak_ptr<T>>& list, const std::shared_ptr<T>& one) {
@@ -112,7 +112,7 @@ Result<SessionClaimPtr> SessionLadder::reclaim(const SessionClaim& before, int64
 
 // ---- any thread
 
-// Blocks on the store where memory cannot tell.
+// Returns the newest turn. Blocks on the store if it is not known in memory.
 Result<int64_t> SessionLadder::newest_turn(const std::string& id) {
   int64_t known = 0;
   {
@@ -179,8 +179,8 @@ Result<std::shared_ptr<const StateBlob>> SessionLadder::read(const std::string& 
   return newer ? std::move(*stored) : ours;
 }
 
-// Memory is looked at before the store, and once more behind it: wherever a session moves meanwhile, one of
-// the looks meets it.
+// Looks at memory before the store, and once more after it: wherever a session moves meanwhile, one of the
+// looks finds it.
 Result<int64_t> SessionLadder::erase(const SessionRange& range) {
   Lock lock(mutex_);
   std::set<std::string> gone = in_memory(range);
@@ -211,7 +211,7 @@ int64_t SessionLadder::erase_soon(const SessionRange& range) {
   return gone;
 }
 
-// Memory is looked at first: what leaves it meanwhile is then found on its way to the store.
+// Looks at memory first: what leaves it meanwhile is then found on its way to the store.
 Result<std::vector<SessionInfo>> SessionLadder::list(const SessionQuery& query) {
   std::map<std::string, SessionInfo> sessions;
   const double now = unix_time();
@@ -281,7 +281,7 @@ void SessionLadder::touch(Entry& entry) {
   list.splice(list.begin(), list, entry.recency);
 }
 
-// A state in host memory becomes the session's, and the most recent there.
+// Makes a state in host memory the session's state, and the most recent there.
 SessionLadder::Entry& SessionLadder::place_on_host(const std::string& id,
                                                    std::shared_ptr<const StateBlob> blob) {
   const auto known = entries_.find(id);
@@ -297,7 +297,7 @@ SessionLadder::Entry& SessionLadder::place_on_host(const std::string& id,
   return entry;
 }
 
-// From its shelf into host memory, as the most recent there; `copy` is what the slot holds.
+// Moves a session from its shelf to host memory, as the most recent there; `copy` is the slot's content.
 void SessionLadder::take_down(Entry& entry, std::shared_ptr<const StateBlob> copy) {
   SessionShelf& shelf = *entry.shelf;
   hosts_.splice(hosts_.begin(), shelf.recency_, entry.recency);
@@ -306,8 +306,8 @@ void SessionLadder::take_down(Entry& entry, std::shared_ptr<const StateBlob> cop
   entry.host = std::move(copy);
 }
 
-// Returns which session of a level leaves it, of one at least, the most recent first in the list. `newcomer`:
-// the owner of one that is to join. A store still has what goes, so that age alone counts.
+// Returns the session to evict from a tier of at least one, most recent first in the list. `newcomer`: the
+// owner of one about to join. With a store only age counts, since the store still has what is evicted.
 const std::string& SessionLadder::next_to_leave(const std::list<std::string>& level,
                                                 const std::string* newcomer) const {
   if (courier_) return level.back();
@@ -343,15 +343,15 @@ void SessionLadder::drop(const std::string& id) {
   list.erase(recency);  // last: `id` may live there
 }
 
-// From host memory: what lies on a shelf its engine reads first, without the lock.
+// Sends a state in host memory to the store; one on a shelf is read by its engine first, without the lock.
 TurnTicket SessionLadder::send(const std::string& id, Entry& entry) {
   FULMAR_CHECK(entry.host != nullptr);
   entry.dirty = false;
   return entry.ticket = courier_->put({id, entry.host});
 }
 
-// A fresh turn in memory is on its way to the store, sooner or later. The ticket where somebody should wait
-// for it.
+// Notes that the store lacks a fresh turn, to be sent now or later. Returns the ticket where a row should
+// wait for it.
 TurnTicket SessionLadder::keep(const std::string& id, Entry& entry) {
   entry.ticket.reset();
   // The oldest turn that the store lacks sets the time: talking fast must not put it off.
@@ -360,7 +360,7 @@ TurnTicket SessionLadder::keep(const std::string& id, Entry& entry) {
   return sends_at_once() ? send(id, entry) : nullptr;
 }
 
-// Returns the sessions that are in memory, and those that a turn has begun, running or paused.
+// Returns the sessions in memory, and those whose first turn is running or paused.
 std::set<std::string> SessionLadder::in_memory(const SessionRange& range) const {
   std::set<std::string> sessions;
   for (const auto& [id, entry] : entries_) {
@@ -373,7 +373,7 @@ std::set<std::string> SessionLadder::in_memory(const SessionRange& range) const 
   return sessions;
 }
 
-// Drops the sessions from memory, and makes claims and lookups void.
+// Drops the sessions from memory, and invalidates claims and lookups.
 void SessionLadder::forget(const SessionRange& range) {
   mark_erased(claims_, range);
   mark_erased(lookups_, range);
@@ -386,7 +386,7 @@ void SessionLadder::forget(const SessionRange& range) {
   wake_all();
 }
 
-// What the store has erased for its age goes from memory, too, unless somebody is about to go on with it.
+// Drops from memory what the store has erased for its age, unless a row is about to continue it.
 void SessionLadder::forget_swept(const std::vector<StoredSession>& gone) {
   Lock lock(mutex_);
   for (const StoredSession& session : gone) {

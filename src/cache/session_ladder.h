@@ -1,16 +1,16 @@
-// Sessions on three levels: device slots, host memory, the store. Least recently used ones (LRU) move down,
-// a hit moves up, and a state is let go on one level only once the next one has it.
+// Sessions on three tiers: device slots, host memory, the store. Least recently used ones (LRU) move down,
+// a hit moves up, and a state is released on one tier only once the next one has it.
 //
-// Without a store the lowest level loses what it lets go: there, and on the shelves above it, the owner that
-// has most on the level gives way first (fair_eviction.h), so that nobody's many sessions push out another's
-// few.
+// Without a store the lowest tier loses what it evicts: there, and on the shelves above it, the owner that
+// has most on the tier loses first (fair_eviction.h), so that one owner's many sessions do not evict
+// another's few.
 //
-// There is one ladder for all engines of a process that run the same weights: each has a shelf of its own,
-// the first level, and whatever one engine has committed the others go on with. A session is written to by
-// one row at a time, which holds its claim. Only its engine's thread touches a shelf's slots; all else any
-// thread may call. One thread of the ladder's own talks to the store, and what rows need of it is asked for
-// beforehand and answered later. Trouble there (disk full, locked, corrupt) is logged and counted, never
-// fatal: sessions then live in memory.
+// All engines of a process that run the same weights share one ladder. Each has a shelf, its device tier,
+// and any engine can continue what another has committed. One row at a time writes to a session: the one
+// that holds its claim. Only its engine's thread touches a shelf's slots; any thread may call everything
+// else. One thread of the ladder talks to the store; rows ask it in advance and get the answer later.
+// Trouble there (disk full, locked, corrupt) is logged and counted, never fatal: sessions then stay in
+// memory.
 #pragma once
 
 #include <atomic>
@@ -33,19 +33,19 @@
 
 namespace fulmar {
 
-// A turn that came too late: what its row ends with.
+// Returns the error of a row whose turn came too late.
 Error overtaken(const std::string& session);
 
 struct LadderOptions {
   int64_t host_capacity = 32;  // sessions in host memory
-  // A committed turn is in a store of our own at most this much later. A shared one gets it at once.
+  // A store of our own gets a committed turn at most this much later; a shared one at once.
   std::chrono::milliseconds flush_after{2000};
-  // Turns wait for a store of our own as they do for a shared one.
+  // Waits for a store of our own with each turn, as for a shared one.
   bool durable = false;
-  // An answer waits at most this long for the store to have its turn, then goes out all the same.
+  // An answer waits at most this long for the store to have its turn, then is sent anyway.
   std::chrono::milliseconds store_patience{5000};
   CourierOptions store;
-  // Called when the ladder ends with turns, erasures or sessions that a store should have and has not, with
+  // Called when the ladder ends with turns, erasures or sessions that a store should have and does not, with
   // their number.
   std::function<void(int64_t)> on_lost;
 };
@@ -64,7 +64,7 @@ struct SessionInfo {
 struct SessionClaim {
   std::string id;
   std::string owner;                 // on whose account the session is kept
-  std::atomic<bool> erased = false;  // the session was, since: nothing may be written any more
+  std::atomic<bool> erased = false;  // the session was erased since: nothing more may be written
 };
 using SessionClaimPtr = std::shared_ptr<SessionClaim>;
 
@@ -72,43 +72,43 @@ class SessionShelf;
 
 class SessionLadder {
  public:
-  // `store` may be null: memory only, and the oldest session is then dropped when memory is full.
+  // Makes a ladder. `store` may be null: memory only; the oldest session is then dropped when memory is full.
   SessionLadder(std::string fingerprint, std::unique_ptr<SessionStore> store, LadderOptions options);
   ~SessionLadder();  // writes every session that the store does not have, in one transaction
 
   const LadderOptions& options() const { return options_; }
 
-  // Null while somebody holds one. Whoever waits is told when it comes free. `owner`: on whose account the
-  // session is kept, for one that the server names; otherwise its name tells.
+  // Claims a session; null while another claim is held, whose release is reported to all shelves. `owner` is
+  // whose quota the session counts against, for a session named by the server; otherwise its name tells.
   SessionClaimPtr claim(const std::string& id, const std::string& owner);
   SessionClaimPtr claim(const std::string& id);
   void release(SessionClaimPtr claim);
-  // Takes a session up again whose claim was given back after so many turns: a conflict when it has gone on
+  // Claims a session again after its claim was released at turn `turn`. Error conflict: it has advanced
   // since, or is in use. Null when it was erased. Blocks on the store.
   Result<SessionClaimPtr> reclaim(const SessionClaim& before, int64_t turn);
 
-  // A session's state with the next turn there is. A conflict while a row holds its claim, an Error where
-  // takes_more() is one. Blocks on the store. The ticket as that of a commit.
+  // Stores a state as the session's next turn. Errors: conflict while a row holds its claim; that of
+  // takes_more(). Blocks on the store. The ticket is as that of a commit.
   Result<TurnTicket> import(const std::string& id, std::vector<std::byte> payload, const StateLayout& layout,
                             int64_t tokens);
-  // A copy for export; null when unknown. Blocks on the store and, for a state on a device, until its engine
-  // is between two steps: not to be called on an engine's thread.
+  // Returns a copy for export; null when the session is unknown. Blocks on the store and, for a state on a
+  // device, until its engine is between two steps: not to be called on an engine's thread.
   Result<std::shared_ptr<const StateBlob>> read(const std::string& id);
-  // Erases on every level and returns how many sessions went, with those that a turn has begun and will not
-  // write. Blocks on the store. An Error where it cannot tell what it has: nothing is changed then; or where
-  // it has not erased yet: it is told again until it has.
+  // Erases sessions on every tier and returns how many, including those whose first turn is running or
+  // paused, which will not be written. Blocks on the store. Error: the store cannot say what it has, and
+  // nothing is changed; or it has not erased yet, and is asked again until it has.
   Result<int64_t> erase(const SessionRange& range);
-  // The same without waiting for the store or asking it what it has: how many were in memory.
+  // Erases likewise, without waiting for the store or asking what it has. Returns how many were in memory.
   int64_t erase_soon(const SessionRange& range);
-  // In the order of their ids, each session once. Blocks on the store; an Error where it cannot tell, as with
-  // contains().
+  // Returns sessions in the order of their ids, each once. Blocks on the store. Error, also of contains():
+  // the store cannot say what it has.
   Result<std::vector<SessionInfo>> list(const SessionQuery& query = {});
   Result<bool> contains(const std::string& id);
 
-  // Sends what host memory has to the store, and waits until it was tried.
+  // Sends what host memory has to the store, and waits until that was tried.
   void flush();
 
-  // A resource Error while the store is so far behind that nothing should begin that it must keep.
+  // Returns a resource Error while the store is so far behind that nothing should begin that it must keep.
   Status takes_more() const;
   StoreHealth store_health() const { return courier_ ? courier_->health() : StoreHealth(); }
 
@@ -117,7 +117,7 @@ class SessionLadder {
   using Lock = std::unique_lock<std::mutex>;
 
   struct Entry {
-    SessionShelf* shelf = nullptr;          // whose slot the state lies in, or
+    SessionShelf* shelf = nullptr;          // whose slot has the state, or
     int64_t slot = -1;                      // that slot
     std::shared_ptr<const StateBlob> host;  // in host memory (also kept while on its way to the store)
     std::string owner;                      // on whose account
@@ -132,7 +132,7 @@ class SessionLadder {
   Result<int64_t> newest_turn(const std::string& id);
   // Returns whether a turn goes to the store at once, and its answer waits for that.
   bool sends_at_once() const { return courier_ && (courier_->shared() || options_.durable); }
-  // All below under the lock.
+  // Returns the entry of a session, or null. The lock must be held for this and all that follow.
   Entry* find(const std::string& id);
   std::list<std::string>& list_of(const Entry& entry);
   void touch(Entry& entry);

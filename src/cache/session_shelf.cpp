@@ -138,7 +138,7 @@ Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, 
   return std::optional(found);
 }
 
-// The same state as this engine's slots hold it.
+// Converts the state to the layout of this engine's slots.
 Result<std::shared_ptr<const StateBlob>> SessionShelf::in_layout(
     std::shared_ptr<const StateBlob> blob) const {
   if (blob->layout == device_.layout() && blob->fingerprint == ladder_->fingerprint_) return blob;
@@ -174,8 +174,8 @@ Result<TurnTicket> SessionShelf::commit(const SessionClaim& claim, int64_t slot,
   return ticket;
 }
 
-// As the ladder's, with the state of a session on the shelf beside it; it is in nobody's host memory behind
-// that.
+// Keeps like the ladder's, for a session on the shelf with its state given; host memory does not hold the
+// state afterwards.
 TurnTicket SessionShelf::keep(const std::string& id, Entry& entry, std::shared_ptr<const StateBlob> state) {
   if (entry.shelf == nullptr) return ladder_->keep(id, entry);
   entry.host = std::move(state);
@@ -184,8 +184,8 @@ TurnTicket SessionShelf::keep(const std::string& id, Entry& entry, std::shared_p
   return ticket;
 }
 
-// What `slot` holds becomes the session's state on this shelf, behind make_room(); on another one it may not
-// be. False when the shelf has no slots.
+// Makes the content of `slot` the session's state on this shelf, after make_room(); the session must not be
+// on another one. Returns false when the shelf has no slots.
 bool SessionShelf::place(const std::string& id, int64_t slot) {
   if (!has_slots_) return false;
   const auto found = ladder_->entries_.find(id);
@@ -208,8 +208,8 @@ bool SessionShelf::place(const std::string& id, int64_t slot) {
   return true;
 }
 
-// Sees to it that place() finds a slot for the session: another one moves down where none is free.
-// Only this thread takes slots, so that there is one until then.
+// Ensures that place() finds a slot for the session: moves another one down where none is free. Only this
+// thread takes slots, so the slot stays free until then.
 void SessionShelf::make_room(Lock& lock, const std::string& id, const std::string& owner) {
   if (!has_slots_) return;
   while (free_slots_.empty()) {
@@ -222,7 +222,7 @@ void SessionShelf::make_room(Lock& lock, const std::string& id, const std::strin
   }
 }
 
-// The session read, null where it is no more what it was.
+// Returns the session read, or null where it has changed.
 SessionLadder::Entry* SessionShelf::still_here(const Read& read) const {
   Entry* entry = ladder_->find(read.id);
   const bool same = entry != nullptr && entry->shelf == this && entry->slot == read.slot;
@@ -293,7 +293,7 @@ std::optional<Clock::time_point> SessionShelf::tick(Clock::time_point now) {
   return next;
 }
 
-// Others see its sessions until the last one has moved down.
+// Leaves the ladder; other engines see this one's sessions until the last one has moved down.
 void SessionShelf::leave() {
   Lock lock(ladder_->mutex_);
   while (!recency_.empty()) {

@@ -1,5 +1,5 @@
-// One engine's side of the session ladder: the device slots in which it keeps sessions, and the way from
-// there into the slots of rows and back. The engine's thread calls everything.
+// One engine's side of the session ladder: the device slots in which it keeps sessions, and the copies
+// between them and the slots of rows. Only the engine's thread calls it.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,8 @@ namespace fulmar {
 
 class SessionShelf {
  public:
-  // `slots` of the device belong to the shelf. `news` is called on any thread when a lookup was answered, a
-  // ticket has changed, a claim came free, or another engine wants a session: serve() then.
+  // Makes a shelf that owns `slots` of the device. `news` (on_news) is called on any thread when a lookup was
+  // answered, a ticket changed, a claim became free, or another engine wants a session: then call serve().
   SessionShelf(StateSlots& device, std::vector<int64_t> slots, std::shared_ptr<SessionLadder> ladder);
   ~SessionShelf();  // leave()
   SessionShelf(const SessionShelf&) = delete;
@@ -28,34 +28,34 @@ class SessionShelf {
   SessionLadder& ladder() { return *ladder_; }
   const SessionLadder& ladder() const { return *ladder_; }
 
-  // Asks what can be known about a session; done at once where nothing is to be asked of others. Rows need
-  // the state to continue a session, its turn alone to write to one.
+  // Asks what is known about a session; done at once where nobody else needs to be asked. A row needs the
+  // state to continue a session, only its turn to write to one.
   std::shared_ptr<SessionLookup> look_up(const std::string& id, bool with_state);
-  // False once what the lookup took for granted is no more: then look up again.
+  // Returns whether the answer of a lookup is still true; if not, look up again.
   bool holds(SessionLookup& lookup);
-  // The session's newest turn, 0 when there is none or when nobody can tell.
+  // Returns the session's newest turn, 0 when there is none or it is unknown.
   int64_t newest_turn(const SessionLookup& lookup);
 
-  // Copies the state of the session looked up into `slot` and makes it the most recent; tells where it was
-  // found. Nothing when the session is unknown.
+  // Copies the state of the session looked up into `slot`, makes it the most recent, and returns where it was
+  // found; nothing when the session is unknown.
   Result<std::optional<SessionInfo>> restore(SessionLookup& lookup, int64_t slot);
-  // Saves what `slot` holds as turn number `turn` of the session claimed. The ticket tells how that fares in
-  // a shared store; null: there is nothing to wait for, or the session was erased. A conflict when memory has
-  // that turn or a later one.
+  // Saves the state in `slot` as turn `turn` of the claimed session. The ticket tells the progress of the
+  // write to a shared store; null: there is nothing to wait for, or the session was erased. Error conflict:
+  // memory has that turn or a later one.
   Result<TurnTicket> commit(const SessionClaim& claim, int64_t slot, int64_t tokens, int64_t turn);
 
-  // Hands over what other engines want; call it between steps.
+  // Gives other engines the sessions that they want; call it between steps.
   void serve();
-  // Sends turns to the store that are due; call it between steps. Returns when the next one will be due.
+  // Sends turns that are due to the store; call it between steps. Returns when the next one will be due.
   std::optional<std::chrono::steady_clock::time_point> tick(std::chrono::steady_clock::time_point now);
-  // Gives all sessions to the ladder: the engine ends.
+  // Moves all sessions to the ladder, when the engine ends.
   void leave();
-  // The device is lost, and what lies there with it: all, or what an exception kept leave() from reading.
+  // Gives up the sessions on a lost device: all, or those that leave() failed to read.
   void abandon();
 
   int64_t count() const;  // sessions on the shelf
-  // What a ladder has once: its first shelf tells the sessions in host memory, the others 0, and each failed
-  // write of the store is told to one shelf, so that sums over the ladder's engines are true.
+  // Returns figures that a ladder has once: sessions in host memory are reported by its first shelf alone,
+  // and each failed write of the store by one shelf, so that sums over the ladder's engines are right.
   int64_t host_count() const;
   int64_t take_store_failures();
 
@@ -64,8 +64,8 @@ class SessionShelf {
   using Entry = SessionLadder::Entry;
   using Lock = SessionLadder::Lock;
 
-  // A session of this shelf, whose state is read from the device without the ladder's lock: reading takes
-  // milliseconds, and other threads want the lock. They may erase or replace the session meanwhile, and never
+  // A session of this shelf whose state is read from the device without the ladder's lock: reading takes
+  // milliseconds, and other threads want the lock. They may erase or replace the session meanwhile, but never
   // touch its slot: only this engine's thread writes there.
   struct Read {
     std::string id;
@@ -73,12 +73,12 @@ class SessionShelf {
     std::shared_ptr<const StateBlob> state = nullptr;
   };
   std::shared_ptr<const StateBlob> read(int64_t slot, int64_t tokens, int64_t turn) const;
-  // Both give the lock back for as long as they read.
+  // Reads without the lock, which it takes again. Returns null where the session has changed meanwhile.
   Entry* read_unlocked(Lock& lock, Read& wanted) const;
-  // `owner`: of the session that wants it.
+  // Frees a slot, without the lock for as long as it reads; `owner` is that of the session that needs it.
   void make_room(Lock& lock, const std::string& id, const std::string& owner);
 
-  // All below under the ladder's lock.
+  // Returns what to read of a session. The ladder's lock must be held for this and all that follow.
   static Read read_of(const std::string& id, const Entry& entry) {
     return {.id = id, .slot = entry.slot, .tokens = entry.tokens, .turn = entry.turn};
   }

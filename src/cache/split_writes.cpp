@@ -7,7 +7,7 @@
 namespace fulmar {
 namespace {
 
-// Of one transaction: what it writes lies twice on the disk for a while.
+// Bytes of one transaction, which for a while is on the disk twice.
 constexpr size_t kMostTogether = size_t{16} << 20;
 
 size_t bytes_of(const SessionWrite& write) { return write.blob->payload.size(); }

@@ -1,5 +1,5 @@
 // SQLite's handles as owned objects, the opening of a private database, and one prepared statement. For the
-// files of this folder that speak to it. Errors name the database's file.
+// files of this folder that use SQLite. Errors name the database's file.
 #pragma once
 
 #include <sqlite3.h>
@@ -24,28 +24,28 @@ struct FinalizeStatement {
 };
 using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 
-// Makes an empty file where there is none, readable by its owner alone: conversations are nobody else's
-// business. Failures are left for SQLite to report; the files that it puts beside a database take after it.
+// Makes a missing file, readable by its owner alone, since conversations are private. Failures are left for
+// SQLite to report; the files that it puts beside a database get the same permissions.
 void make_private(const std::string& path);
 
 // Opens the file, or makes it as above. An empty path is a database in memory.
 Result<Database> open_database(const std::filesystem::path& path);
 
-// One or several statements without values or rows.
+// Runs one or several statements without values or rows.
 Status execute(const Database& database, const char* sql);
 
-// Makes the database write ahead (WAL). `durable`: what has been committed outlives a power failure, too.
+// Turns on write-ahead logging (WAL). `durable`: what was committed survives a power failure, too.
 Status write_ahead(const Database& database, bool durable);
 
-// Returns an Error, unavailable, where the open file has no longer the name by which it was opened: it was
-// removed or moved, or another took its place, and nobody will find what is written to it.
+// Checks that the open file still has the name by which it was opened. Error unavailable: it was removed or
+// moved, or another took its place, so that nobody will find what is written to it.
 Status check_named(const Database& database);
 
-// SQLite's last failure: `corrupt` where its status says that the file is not what it should be, `resource`
-// where there is no room on the disk, `io` otherwise.
+// Returns SQLite's last failure: corrupt where its status says that the file is not what it should be,
+// resource where the disk is full, io otherwise.
 Error database_error(sqlite3* database, int status);
 
-// The first failure is kept and reported by next() and run().
+// The first failure is kept and returned by next() and run().
 class Statement {
  public:
   Statement(const Database& database, const char* sql) : database_(database.get()) {
@@ -63,12 +63,12 @@ class Statement {
   Statement& real(int index, double value) {
     return note(sqlite3_bind_double(statement_.get(), index, value));
   }
-  // `value` must live until the statement has run.
+  // Binds bytes; `value` must live until the statement has run.
   Statement& blob(int index, std::span<const std::byte> value) {
     return note(sqlite3_bind_blob64(statement_.get(), index, value.data(), value.size(), SQLITE_STATIC));
   }
 
-  // True while there is a row to read.
+  // Moves to the next row. Returns whether there is one.
   Result<bool> next() {
     if (status_ == SQLITE_OK) {
       const int stepped = sqlite3_step(statement_.get());

@@ -45,8 +45,8 @@ std::optional<std::string> after_all_with(std::string prefix) {
   return prefix;
 }
 
-// Passes on an answer of the file: where a page of it is damaged, that is the store's trouble and no
-// session's.
+// Passes on an answer of the file. A damaged page counts as trouble of the store, not of a
+// session.
 template <class T>
 Result<T> of_file(Result<T> answer) {
   if (answer.ok() || answer.error().kind != ErrorKind::corrupt) return answer;
@@ -157,8 +157,9 @@ class SqliteStore final : public SessionStore {
   }
 
  private:
-  // A transaction is written twice, beside the file and then into it: one that had room only once could not
-  // be taken over, and nothing behind it. The part beside the file is emptied where the disk is nearly full.
+  // Checks the room for a transaction, which is written twice: beside the file and then into it. With room
+  // for one copy alone it could not be moved into the file, nor any later one. Empties the part beside the
+  // file where the disk is nearly full.
   Status make_room(std::span<const SessionWrite> writes) {
     uint64_t wanted = kLeastRoom;
     for (const SessionWrite& write : writes) wanted += 2 * write.blob->payload.size();
@@ -202,7 +203,7 @@ class SqliteStore final : public SessionStore {
         .run();
   }
 
-  // Bytes of the file that are in use.
+  // Returns the bytes of the file that are in use.
   Result<int64_t> bytes() {
     Statement query(database_,
                     "SELECT (page_count - freelist_count) * page_size "

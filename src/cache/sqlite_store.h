@@ -11,7 +11,7 @@
 
 namespace fulmar {
 
-// Returns the bytes that may still be written where the file lies; as many as there can be when nobody knows.
+// Returns the free bytes of the disk that has the file; the largest number where that is unknown.
 uint64_t room_beside(const std::filesystem::path& file);
 
 struct SqliteOptions {
@@ -22,14 +22,14 @@ struct SqliteOptions {
   std::function<uint64_t(const std::filesystem::path&)> room = room_beside;
 };
 
-// Opens or creates the file (for its owner's eyes only), and locks it for as long as the store lives: a store
-// that another process has open is an Error of kind unavailable. A file of another program is left alone
-// except for our own tables (their names begin with fulmar_). A file of an older schema is brought up to date
-// (session_schema.h). An unreadable or damaged file, or a schema from the future, is an Error; nothing is
-// changed then. Where the file loses its name, nothing is stored in it or erased any more until it has it
-// again.
+// Opens or creates the file, readable by its owner alone, and locks it for as long as the store
+// lives. In a file of another program only our own tables are touched (their names begin with
+// fulmar_). A file of an older schema is upgraded (session_schema.h). Errors: unavailable, another
+// process has the file open; and for an unreadable or damaged file or a newer schema, after which
+// nothing is changed. While the file has lost its name, nothing is stored in it or erased.
 //
-// Ages are those of a believed time (base/believed_time.h): a wall clock that jumps erases nothing.
+// Ages are those of a believed time (base/believed_time.h): a jump of the wall clock erases
+// nothing.
 Result<std::unique_ptr<SessionStore>> open_sqlite_store(const std::filesystem::path& path,
                                                         const SqliteOptions& options = {});
 

@@ -29,7 +29,7 @@ std::string checksum(std::span<const std::byte> bytes) {
 
 constexpr std::string_view kPayloadSum = "xxh3_128", kHeaderSum = "header_xxh3_128";
 
-// A line of the header that holds a checksum.
+// Returns a line of the header that holds a checksum.
 std::string sum_line(std::string_view key, std::span<const std::byte> bytes) {
   return fmt::format("{} {}\n", key, checksum(bytes));
 }
@@ -78,8 +78,8 @@ Result<DType> float_type(const Fields& fields, std::string_view key) {
   return *dtype;
 }
 
-// `covered`: everything up to the header's end. Its last line tells the sum of what stands before; headers
-// that were written without one end with the payload's sum.
+// Checks the header. Its last line has the checksum of what comes before in `covered`, which reaches up to
+// the header's end; a header without one ends with the payload's.
 Status check_header(std::span<const std::byte> covered, std::string_view header) {
   const size_t line = header.rfind('\n', header.size() < 2 ? 0 : header.size() - 2);
   const std::string_view last = header.substr(line == std::string_view::npos ? 0 : line + 1);
@@ -120,7 +120,7 @@ Result<StateLayout> layout_of(const Fields& fields) {
   return layout;
 }
 
-// One part of a slot, element by element, from one type into another.
+// Converts one part of a slot, element by element, from one type to another.
 void convert_part(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype, size_t count,
                   std::vector<float>& scratch) {
   scratch.resize(count);

@@ -1,6 +1,6 @@
-// The serial form of one slot: what session databases, exported sessions and `chat --session` files hold.
+// The serialised form of a slot, as session databases, exported sessions and `chat --session` files have it.
 //
-// Little endian: "FULMARST", u32 version 1, u32 header bytes, then as text lines `key value` the model's
+// Little endian: "FULMARST", u32 version 1, u32 header bytes, then text lines `key value`: the model's
 // fingerprint, the layout, dtypes, token and turn counts, payload bytes and its XXH3-128, and last the
 // XXH3-128 of everything before that line; then the payload, the slot's bytes. Files whose header ends with
 // the payload's checksum are read, too.
@@ -28,15 +28,15 @@ struct StateBlob {
 
 std::vector<std::byte> encode_blob(const StateBlob& blob);
 
-// Checks magic, version, sizes, counts and checksums; a corrupt Error says which, found and wanted.
+// Checks magic, version, sizes, counts and checksums. Error corrupt: says which of them, found and wanted.
 Result<StateBlob> decode_blob(std::span<const std::byte> bytes);
 
-// The payload in another layout of the same model (other dtypes); an invalid Error when fingerprint or shape
-// differ.
+// Converts the payload to another layout of the same model (other dtypes). Error invalid: the fingerprint or
+// the shape differs.
 Result<std::vector<std::byte>> payload_for(const StateBlob& blob, const std::string& fingerprint,
                                            const StateLayout& layout);
 
-// A state with NaN or infinity answers nonsense for ever: an invalid Error that names layer and part.
+// Checks that all numbers are finite: others spoil all later answers. Error invalid: names layer and part.
 Status check_finite(std::span<const std::byte> payload, const StateLayout& layout);
 
 }  // namespace fulmar

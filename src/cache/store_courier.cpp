@@ -21,17 +21,17 @@ constexpr int kLastTries = 2;
 // Between tries beyond them.
 constexpr auto kBetweenLastTries = std::chrono::milliseconds(50);
 
-// Of all writes the same failure.
+// Returns the same failure for all writes.
 std::vector<Result<bool>> all_failed(size_t count, const Error& error) {
   return std::vector<Result<bool>>(count, error);
 }
 
-// A failure that all of them would meet, not the one's own.
+// Returns whether the failure concerns the whole store, not one session.
 bool is_away(const Error& error) {
   return error.kind == ErrorKind::unavailable || error.kind == ErrorKind::resource;
 }
 
-// What the store throws, want of memory above all, is a failure of the store: the thread goes on.
+// Turns an exception of the store, mostly for lack of memory, into a failure: the thread goes on.
 template <class Work>
 auto caught(const Work& work) -> decltype(work()) {
   try {
@@ -91,7 +91,7 @@ StoreHealth StoreCourier::health() const {
           .trouble = trouble_.empty() ? beside : trouble_};
 }
 
-// Under the lock.
+// Computes the waiting bytes; the lock is held.
 void StoreCourier::count_waiting() {
   int64_t bytes = 0;
   for (const Parcels* parcels : {&queued_, &writing_}) {
@@ -125,7 +125,7 @@ TurnTicket StoreCourier::erase(SessionRange range) {
     std::lock_guard lock(mutex_);
     std::erase_if(queued_, [&](const auto& entry) {
       const bool covered = range.covers(entry.first);
-      if (covered) decide(*entry.second.fate, TurnFate::stored);  // nothing to wait for any more
+      if (covered) decide(*entry.second.fate, TurnFate::stored);  // nothing left to wait for
       return covered;
     });
     erasures_.push_back({std::move(range), fate});
@@ -135,7 +135,7 @@ TurnTicket StoreCourier::erase(SessionRange range) {
   return fate;
 }
 
-// Under the lock.
+// Returns whether an erasure of the session is queued; the lock is held.
 bool StoreCourier::erased(const std::string& id) const {
   return std::any_of(erasures_.begin(), erasures_.end(),
                      [&](const Erasure& erasure) { return erasure.range.covers(id); });
@@ -172,7 +172,7 @@ Result<int64_t> StoreCourier::newest_turn(const std::string& id) {
   return std::max(stored, turn);
 }
 
-// What is on its way is looked at first: what the store gets meanwhile is then found there.
+// Looks at what is queued first: what the store gets meanwhile is then found there.
 Result<std::vector<StoredSession>> StoreCourier::list(const SessionQuery& query) {
   std::map<std::string, StoredSession> ours, sessions;
   {
@@ -204,7 +204,7 @@ Result<std::vector<StoredSession>> StoreCourier::list(const SessionQuery& query)
   return page;
 }
 
-// Returns what the store tells, and keeps in mind whether it could.
+// Returns the store's answer, and remembers whether there was one.
 Result<std::vector<StoredSession>> StoreCourier::list_stored(const SessionQuery& query) {
   const auto told = caught([&] {
     std::lock_guard lock(store_mutex_);
@@ -223,7 +223,7 @@ Result<std::vector<StoredSession>> StoreCourier::list_stored(const SessionQuery&
   return told;
 }
 
-// Asks once more for a list that the store has failed to tell.
+// Asks once more for a list that the store could not give.
 void StoreCourier::list_again(Lock& lock) {
   const std::optional<SessionQuery> query = unlisted_;
   if (!query) return;
@@ -232,7 +232,7 @@ void StoreCourier::list_again(Lock& lock) {
   lock.lock();
 }
 
-// Passes on what the store has answered to somebody who waits, and keeps in mind whether it could.
+// Passes on the store's answer to a caller who waits, and remembers whether there was one.
 template <class T>
 Result<T> StoreCourier::noted(Result<T> answer) {
   std::lock_guard lock(mutex_);
@@ -275,7 +275,7 @@ void StoreCourier::run() {
   }
 }
 
-// Waits where the store has just failed, and lets it be tried although it has.
+// Prepares another try: waits if the store has just failed, and makes it try although it has.
 void StoreCourier::prepare_last_try(Lock& lock, int tried) {
   lock.unlock();
   if (tried >= kLastTries) std::this_thread::sleep_for(kBetweenLastTries);
@@ -286,7 +286,7 @@ void StoreCourier::prepare_last_try(Lock& lock, int tried) {
   lock.lock();
 }
 
-// When something that is queued may be tried.
+// Returns when something that is queued may be tried.
 StoreCourier::Clock::time_point StoreCourier::next_try() const {
   auto next = erasures_.empty() ? Clock::time_point::max() : Clock::time_point::min();
   for (const auto& [id, parcel] : queued_) next = std::min(next, parcel.not_before);
@@ -340,7 +340,7 @@ void StoreCourier::answer(SessionLookup& lookup) {
   lookup.status = caught([&] { return answer_from_store(lookup, known); });
 }
 
-// Tells of the stored turn, and of its state where it is newer than `known`.
+// Answers with the stored turn, and with its state if it is newer than `known`.
 Status StoreCourier::answer_from_store(SessionLookup& lookup, int64_t known) {
   std::lock_guard lock(store_mutex_);
   FULMAR_ASSIGN(const int64_t stored, store_->newest_turn(fingerprint_, lookup.id));
@@ -355,7 +355,7 @@ Status StoreCourier::answer_from_store(SessionLookup& lookup, int64_t known) {
   return {};
 }
 
-// False when the store has failed: what is queued has to wait behind the erasure then.
+// Erases what is queued. Returns false when the store has failed: queued states must then wait.
 bool StoreCourier::erase_queued(Lock& lock) {
   while (!erasures_.empty()) {
     const SessionRange range = erasures_.front().range;
@@ -365,7 +365,7 @@ bool StoreCourier::erase_queued(Lock& lock) {
       return store_->erase(fingerprint_, range.id, range.and_branches);
     });
     lock.lock();
-    const Fate fate = erasures_.front().fate;  // others are added behind it only
+    const Fate fate = erasures_.front().fate;  // others are added only after it
     if (!erased.ok()) {
       store_failed(erased.error());
       retry_at_ = Clock::now() + kRetryAfter;
@@ -381,7 +381,7 @@ bool StoreCourier::erase_queued(Lock& lock) {
   return true;
 }
 
-// Under the lock: moves what may be tried by `now` to writing_, in the order in which it was put.
+// Moves what may be tried by `now` to writing_, in the order in which it was put; the lock is held.
 std::vector<SessionWrite> StoreCourier::take_due(Clock::time_point now) {
   std::vector<Parcels::iterator> due;
   for (auto parcel = queued_.begin(); parcel != queued_.end(); ++parcel) {
@@ -446,7 +446,7 @@ void StoreCourier::sweep(Lock& lock) {
   lock.lock();
 }
 
-// Under the lock.
+// Notes a failure of the store; the lock is held.
 void StoreCourier::store_failed(const Error& error) {
   failures_++;
   trouble_ = error.text;
@@ -455,12 +455,12 @@ void StoreCourier::store_failed(const Error& error) {
                 erasures_.size());
 }
 
-// Under the lock. What it has refused to take until now is trouble still.
+// Notes that the store works; trouble ends once nothing is queued. The lock is held.
 void StoreCourier::store_answered() {
   if (nothing_queued()) trouble_.clear();
 }
 
-// Under the lock: tells everybody concerned what became of a write.
+// Sets the fate of a write for all who hold its ticket; the lock is held.
 void StoreCourier::tell_fate(const std::string& id, const Result<bool>& outcome) {
   Parcel& parcel = writing_.at(id);
   if (!outcome.ok()) {

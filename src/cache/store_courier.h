@@ -1,5 +1,5 @@
-// Write-behind: the one thread that talks to a SessionStore: it carries newest states there and answers to
-// what the engine asks, so that the engine never waits. What is on its way can still be read.
+// Write-behind: the one thread that uses a SessionStore. It writes the newest states and answers the engine's
+// questions, so that the engine never waits. States not yet written can still be read.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace fulmar {
 
-// How a turn fares on its way to the store.
+// The progress of writing a turn to the store.
 enum class TurnFate : uint8_t {
   under_way,
   stored,
@@ -29,7 +29,7 @@ enum class TurnFate : uint8_t {
 };
 using TurnTicket = std::shared_ptr<const std::atomic<TurnFate>>;
 
-// A question about one session. Whoever asked reads the answer once `done` is true; it can be waited for.
+// A question about one session. The asker reads the answer once `done` is true, for which it can wait.
 struct SessionLookup {
   static constexpr int64_t kTurnOnly = std::numeric_limits<int64_t>::max();
 
@@ -60,15 +60,15 @@ struct SessionRange {
 };
 
 struct CourierOptions {
-  // Of states that wait for the store; full() beyond. What is put is taken all the same: nothing that was
-  // answered is dropped.
+  // Of states that wait for the store; full() beyond. More is still accepted: nothing that was answered is
+  // dropped.
   int64_t most_bytes = int64_t{1} << 30;
   std::chrono::milliseconds sweep_every{60'000};  // SessionStore::sweep(); the first one at once
-  // How long close() goes on trying beyond its second try.
+  // How long close() keeps trying after its second try.
   std::chrono::milliseconds last_tries{0};
 };
 
-// How the store fares.
+// The health of the store.
 struct StoreHealth {
   int64_t failures = 0;       // writes and reads that have failed
   int64_t waiting_bytes = 0;  // of states that it has not yet
@@ -80,35 +80,35 @@ class StoreCourier {
   StoreCourier(std::unique_ptr<SessionStore> store, std::string fingerprint, CourierOptions options = {});
   ~StoreCourier();  // close()
 
-  // `news` is called, on the courier's thread, after a lookup was answered or the fate of turns has become
-  // known. Set it before the first of them.
+  // Sets `news`, to be called on the courier's thread after a lookup was answered or the fate of turns is
+  // known. Call this before the first of them.
   void on_news(std::function<void()> news);
-  // `swept` is called, on the courier's thread, with what the store has erased by itself. As on_news().
+  // Sets `swept`, to be called likewise with what the store has erased by itself.
   void on_sweep(std::function<void(const std::vector<StoredSession>&)> swept);
 
-  // Other processes commit sessions there, too.
+  // Returns whether other processes commit sessions there, too.
   bool shared() const { return shared_; }
 
-  // The next three never block on the store. What is queued counts as done in all answers.
-  // Queues a session's newest state; an older one still queued is dropped.
+  // Queues a session's newest state, without waiting for the store (nor do the next two); an older one still
+  // queued is dropped. All answers count what is queued as done.
   TurnTicket put(SessionWrite write);
-  // Queues an erasure, before which no state that is put later is written; it is tried until it succeeds. The
-  // ticket becomes `stored` then, `kept` when the store has failed.
+  // Queues an erasure, which comes before all states that are put later and is tried until it succeeds. Its
+  // ticket then becomes `stored`; `kept` when the store has failed.
   TurnTicket erase(SessionRange range);
   void ask(std::shared_ptr<SessionLookup> lookup);
 
-  // The following block on the store.
+  // Reads from the store; this and the following block on it.
   Result<std::shared_ptr<const StateBlob>> load(const std::string& id);  // null: there is none
   Result<int64_t> newest_turn(const std::string& id);                    // 0: there is none
-  // In the order of their ids. While the store fails to tell, health() says so.
+  // Returns sessions in the order of their ids. While the store fails to answer, health() says so.
   Result<std::vector<StoredSession>> list(const SessionQuery& query);
   // Waits until everything queued so far was tried.
   void flush();
-  // Tries what is queued at least twice, and for `last_tries` where that fails, then stops. Returns how many
-  // turns and erasures have not reached the store, and how many sessions it has lost, over all.
+  // Tries what is queued at least twice, and for `last_tries` if that fails, then stops. Returns how many
+  // turns and erasures have not reached the store plus how many sessions it has lost.
   int64_t close();
 
-  // Whether so much waits that nothing should be begun that adds to it.
+  // Returns whether so much waits that nothing should begin that adds to it.
   bool full() const { return waiting_bytes_ > options_.most_bytes; }
   StoreHealth health() const;
 
@@ -137,7 +137,7 @@ class StoreCourier {
   void answer_lookups(Lock& lock);
   void answer(SessionLookup& lookup);
   Status answer_from_store(SessionLookup& lookup, int64_t known);
-  // Under the lock.
+  // Returns whether nothing waits to be written; the lock must be held for this and all that follow.
   bool nothing_queued() const { return queued_.empty() && writing_.empty() && erasures_.empty(); }
   Clock::time_point next_try() const;
   std::vector<SessionWrite> take_due(Clock::time_point now);
@@ -149,7 +149,7 @@ class StoreCourier {
   void store_answered();
   void tell_fate(const std::string& id, const Result<bool>& outcome);
   void count_waiting();
-  // What is queued about a session: a state, or that it is erased, or nothing.
+  // What is queued about a session: a state, its erasure, or nothing.
   struct Queued {
     std::shared_ptr<const StateBlob> blob;
     bool erased = false;

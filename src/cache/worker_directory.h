@@ -1,5 +1,5 @@
-// Service discovery: who serves, one record per worker, which vanishes when its worker no longer renews it.
-// A small interface; Redis is behind it.
+// Service discovery: one record for each worker, which expires when its worker no longer renews it. A small
+// interface, implemented by Redis.
 #pragma once
 
 #include <chrono>
@@ -27,10 +27,10 @@ struct WorkerRecord {
 class WorkerDirectory {
  public:
   virtual ~WorkerDirectory() = default;
-  // Writes or renews the record; it is gone `time_to_live` later unless renewed.
+  // Writes or renews the record, which expires after `time_to_live` unless renewed.
   virtual Status announce(const WorkerRecord& worker, std::chrono::milliseconds time_to_live) = 0;
   virtual Status withdraw(const std::string& name) = 0;
-  // By name.
+  // Returns the records, sorted by name.
   virtual Result<std::vector<WorkerRecord>> workers() = 0;
 };
 
