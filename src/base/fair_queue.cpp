@@ -1,4 +1,4 @@
-// Turns.
+// Who is next.
 #include "base/fair_queue.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Which meter a thread works for.
+// The meter of each thread.
 #include "base/meter.h"
 
 #include <utility>

@@ -7,7 +7,7 @@
 namespace fulmar {
 namespace {
 
-// What a lead byte asks of its followers: how many, and the range of the first; later ones are 80..BF.
+// The number of bytes that follow a lead byte, and the range of the first; later ones are 80..BF.
 struct Lead {
   size_t followers;
   unsigned char least;

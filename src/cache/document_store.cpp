@@ -68,7 +68,7 @@ class SqliteDocuments final : public DocumentStore {
     FULMAR_TRY(execute(database_, "PRAGMA locking_mode = EXCLUSIVE"));
     FULMAR_TRY(write_ahead(database_, durable_));
     FULMAR_TRY(prepare_documents(database_, path));
-    // Of texts that a process was writing or removing when it ended.
+    // Removes pieces of texts that a process was writing or removing when it ended.
     FULMAR_TRY(execute(database_,
                        "DELETE FROM fulmar_pieces WHERE text NOT IN (SELECT text FROM fulmar_documents)"));
     Statement sums(database_,

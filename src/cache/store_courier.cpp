@@ -15,8 +15,8 @@ namespace fulmar {
 namespace {
 
 constexpr auto kRetryAfter = std::chrono::seconds(1);
-// What is queued at the end is tried at least so often: a connection that broke meanwhile is made anew by the
-// second try.
+// What is queued at the end is tried at least this often: the second try renews a connection that broke
+// meanwhile.
 constexpr int kLastTries = 2;
 // Between tries beyond them.
 constexpr auto kBetweenLastTries = std::chrono::milliseconds(50);
@@ -430,7 +430,7 @@ void StoreCourier::sweep(Lock& lock) {
     return store_->sweep(fingerprint_);
   });
   lock.lock();
-  // What went may be a part of what has to.
+  // What was removed may be a part of what must go.
   const bool again = gone.ok() && !gone->empty();
   sweep_at_ = again ? Clock::now() : Clock::now() + options_.sweep_every;
   sweep_trouble_ = gone.ok() ? std::string() : gone.error().text;

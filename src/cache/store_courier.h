@@ -60,8 +60,8 @@ struct SessionRange {
 };
 
 struct CourierOptions {
-  // Of states that wait for the store; full() beyond. More is still accepted: nothing that was answered is
-  // dropped.
+  // The most bytes of states that wait for the store; full() beyond. More is still accepted: nothing that was
+  // answered is dropped.
   int64_t most_bytes = int64_t{1} << 30;
   std::chrono::milliseconds sweep_every{60'000};  // SessionStore::sweep(); the first one at once
   // How long close() keeps trying after its second try.

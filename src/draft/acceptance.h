@@ -21,7 +21,7 @@ inline size_t accepted_drafts(std::span<const int32_t> drafts, std::span<const S
 // Estimates the share of drafted tokens that are right when all before them are, from recent drafts.
 class AcceptanceRate {
  public:
-  // `memory`: number of tokens after which an observation's weight has fallen to 1/e.
+  // Starts without observations; an observation's weight falls to 1/e within `memory` tokens.
   explicit AcceptanceRate(double memory) : kept_(1 - 1 / memory) {}
   AcceptanceRate() : AcceptanceRate(32) {}
 

@@ -22,7 +22,7 @@ constexpr size_t kShortestMatch = 2;
 
 class NgramDrafter {
  public:
-  // `prediction`: what the output may begin with; empty: none.
+  // Starts with a prompt. `prediction`: what the output may begin with; empty: none.
   NgramDrafter(std::span<const int32_t> prediction, std::span<const int32_t> prompt, NgramLimits limits = {});
 
   // Appends the next token of the output.

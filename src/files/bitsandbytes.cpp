@@ -20,7 +20,7 @@ constexpr int64_t kLeastGroup = 32, kMostGroup = 256;  // what kernels take at o
 
 Error corrupt(std::string text) { return {ErrorKind::corrupt, "bitsandbytes: " + std::move(text)}; }
 
-// What the JSON beside the codes says of them.
+// The description in JSON beside the codes.
 struct Description {
   int64_t rows = 0, cols = 0, block = 0;
   std::optional<float> nested_offset;  // the scales are quantised, too

@@ -29,7 +29,7 @@ Result<int> version_of(const GgufFile& file) {
       fmt::format("the architecture is '{}'; wanted 'rwkv7' or 'rwkv6'", printable(*architecture)));
 }
 
-// What the metadata says of the sizes; the tensors are the truth, but both must agree.
+// The sizes in the metadata, which must agree with the tensors'.
 class Sizes {
  public:
   Sizes(const GgufFile& file, int version) : file_(file), prefix_(fmt::format("rwkv{}.", version)) {}

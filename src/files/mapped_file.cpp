@@ -1,4 +1,4 @@
-// The mappings of this process, and what becomes of a page that cannot be read.
+// The mappings of this process, and the handling of a page that cannot be read.
 #include "files/mapped_file.h"
 
 #include <fcntl.h>

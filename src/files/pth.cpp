@@ -185,8 +185,8 @@ Result<std::vector<StoredTensor>> bind_storages(std::vector<TensorRef> refs, Fin
   return tensors;
 }
 
-// Of larger archives, which are models, only what is parsed is held against its CRC-32: their weights are
-// mapped, and read where they are used.
+// In larger archives, which are models, only parsed members are checked against their CRC-32: weights are
+// mapped, and read only where they are used.
 constexpr size_t kMostCheckedBytes = size_t{512} << 20;
 
 // Reads the archive form: <folder>/data.pkl and one member <folder>/data/<key> for each storage.

@@ -101,7 +101,7 @@ std::span<const float> importance_of(const StoredTensor& tensor, const QuantiseO
   return found->second;
 }
 
-// What was measured of one kind so far.
+// What has been measured of one kind so far.
 struct KindTally {
   QuantisedKind kind;
   Energy energy;

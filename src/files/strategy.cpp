@@ -9,7 +9,7 @@ namespace fulmar {
 
 namespace {
 
-// What a name means where it comes from, and what of ours is nearest to it.
+// A name's meaning elsewhere: the nearest of our quantisations.
 struct Elsewhere {
   std::string_view name;
   std::string_view ours;
@@ -25,7 +25,7 @@ constexpr std::array<Elsewhere, 8> kElsewhere = {{{"fp6", "q6_k"},
                                                   {"bf16i8", "int8"}}};
 constexpr std::array<std::string_view, 3> kStored = {"fp16", "bf16", "None"};
 
-// Of one kind of mix.
+// The part of a strategy for one kind of mix.
 struct MixPart {
   std::optional<Quantisation> quantisation;
   bool exact = true;

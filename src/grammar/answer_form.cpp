@@ -23,7 +23,7 @@ namespace fulmar {
 namespace {
 
 constexpr std::string_view kThinkEnd = "</think>";
-// Of the first walk through an answer, in the units of Automaton::cost.
+// The cost of the first walk through an answer, in the units of Automaton::cost.
 constexpr size_t kWidthCheckCost = 100'000;
 constexpr size_t kStateCost = 1'000;
 
@@ -121,7 +121,7 @@ bool takes_any_object(const CallableTool& tool) {
   return !tool.parameters.is_object() || tool.parameters.as_object().members().empty();
 }
 
-// What the parts of one answer share while they are compiled.
+// The state shared by the parts of one answer while they are compiled.
 struct Workshop {
   Workshop(const FormOptions& given, Budget& to_pay)
       : options(given),

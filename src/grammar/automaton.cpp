@@ -17,7 +17,7 @@ uint64_t mixed(uint64_t bits) {
 
 // Testing a frame is that much cheaper than looking at a place.
 constexpr size_t kTestsPerVisit = 8;
-// What a step costs besides: finding or making the state it leads to.
+// The cost of a step in addition: finding or making the state it leads to.
 constexpr size_t kStepCost = 16;
 
 uint64_t frame_hash(Place place, int32_t caller, int32_t ticks) {
@@ -276,7 +276,7 @@ void Automaton::reach_tick(const Grammar::Node& node, int32_t caller) {
   const Grammar::Count& count = grammar_->count_of(grammar_->node(frame.place));
   const int64_t ticks = frame.ticks + int64_t{1};
   if (!count.may_go_on(ticks, node.what)) return;
-  // Without an end, those from the least on are alike.
+  // Without a most, all counts from the least on are equivalent.
   const int64_t kept = count.most < 0 ? std::min(ticks, count.least) : ticks;
   open_.push_back({node.next, frame_of(frame.place, frame.caller, static_cast<int32_t>(kept))});
 }

@@ -8,7 +8,7 @@ namespace fulmar {
 
 namespace {
 
-// Of a place that is asked for, in units of work.
+// The cost of a place that is asked for, in units of work.
 constexpr size_t kPlaceCost = 2;
 
 }  // namespace

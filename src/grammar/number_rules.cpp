@@ -101,7 +101,7 @@ struct NumberRules::Magnitudes {
   }
 };
 
-// Behind the point, digit by digit: whether what is written so far equals the bounds.
+// Takes digits after the point one by one, knowing whether all so far equal the bounds'.
 class NumberRules::Fractions {
  public:
   Fractions(NumberRules& rules, Place next) : rules_(rules), next_(next) {}

@@ -206,7 +206,7 @@ class PatternCompiler {
     }
     const bool wanted = pattern.kind == Pattern::Kind::ahead;
     FULMAR_ASSIGN(const int32_t sought, place(pattern.parts.front(), done_));
-    // In front of the string's first character the begin has perhaps not been taken yet.
+    // Before the string's first character the begin may not have been taken yet.
     FULMAR_ASSIGN(const int32_t behind_begin, taking(Symbols().set(kBegin), sought));
     // Lookaheads of one kind that are nested are complete before this one is followed.
     sides_.clear();
@@ -231,7 +231,7 @@ class PatternCompiler {
       if (rest.empty()) continue;
       const bool is_end = symbol == kBegin || symbol == kEnd;
       FULMAR_ASSIGN(States sought, is_end ? and_behind(side.sought, symbol) : step(side.sought, symbol));
-      // Behind the end nothing more is found.
+      // After the end nothing more is found.
       if (symbol == kEnd && !holds_done(sought)) sought.clear();
       FULMAR_ASSIGN(const int32_t to, side_state({std::move(rest), std::move(sought)}, wanted));
       if (to >= 0) ways[to].set(symbol);

@@ -1,4 +1,4 @@
-// Types, listed values and required properties tell schemas apart.
+// Types, listed values and required properties distinguish schemas.
 #include "grammar/schema_apart.h"
 
 #include <algorithm>

@@ -43,7 +43,7 @@ Result<std::optional<Place>> SchemaCompiler::array_body(const Shape& shape) {
     if (one->is_array()) least = std::max<int64_t>(least, 1);
   }
   int64_t most = end_of(elements, elements.listed, shape.most_items);
-  // Behind listed elements others are written where they are described, or asked for.
+  // After the listed elements others are written only where they are described or wanted.
   const bool open = elements.listed == 0 || elements.describes_rest || options_.unlisted;
   if (!open) {
     const int64_t enough = std::max(least, static_cast<int64_t>(elements.listed));
@@ -198,7 +198,7 @@ Result<std::optional<Place>> SchemaCompiler::unique_items(const Shape& shape, co
   std::vector<Place> choices;
   if (shape.least_items == 0) choices.push_back(rules_.open("[", rules_.close_at_once("]", g.end())));
   if (values.size() <= kMaxDifferent) {
-    // By the set of those written; larger sets come first.
+    // Indexed by the set of those written; larger sets are built first.
     std::vector<Place> from(size_t{1} << values.size(), g.nothing());
     for (size_t set = from.size(); set-- > 0;) {
       const int64_t written = std::popcount(set);

@@ -1,4 +1,4 @@
-// Whether a value that a schema lists fits what else is asked: the same shapes, read the other way.
+// Decides whether a listed value fits the other demands of a schema, by the same shapes.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -28,7 +28,7 @@ std::vector<std::string_view> listed_strings(const Shape& shape) {
 
 // Returns the strings that fit one of the shapes.
 Result<TextAutomaton> SchemaCompiler::names_of(const std::vector<Shape>& shapes) {
-  // All that no shape takes is what is refused.
+  // What no shape accepts is refused.
   TextAutomaton refused = TextAutomaton::any();
   for (const Shape& one : shapes) {
     if (!one.kinds[kString]) continue;
@@ -109,7 +109,7 @@ Place SchemaCompiler::other_name(const std::vector<std::string_view>& names, Pla
   }
   Grammar& g = grammar_;
   const Place close = g.text("\"", next);
-  // Behind the tree anything may follow.
+  // After the tree anything may follow.
   const Rule rest = g.rule(rules_.rest_of_string(g.end()));
   std::vector<Place> places(nodes.size());
   for (size_t i = nodes.size(); i-- > 0;) {  // nodes stand before those below them
@@ -182,7 +182,7 @@ Result<std::vector<Place>> SchemaCompiler::unlisted_members(const Shape& shape, 
     scopes.add_unevaluated(shape, speaking, demands);
     settle(demands);
     if (nothing_fits(demands)) continue;
-    // What nothing describes is written where it is asked for, or where nothing else could be.
+    // Members that nothing describes are written only where they are wanted, or nothing else could be.
     if (demands.empty() && one.matched.empty() && !scopes.describes_rest() && shape.unevaluated.empty() &&
         !options_.unlisted && !listed.empty()) {
       continue;

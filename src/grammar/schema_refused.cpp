@@ -1,5 +1,5 @@
 // Schemas that a value must not fit: it misses one of their keywords, and for each there are ways to do so.
-// Ways that cannot be told in a shape are left out, so that fewer values are taken, never more.
+// Ways that a shape cannot express are left out, so that fewer values are accepted, never more.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// From trees to places. Each rule is written for its texts that are not empty, so that loops always take
-// something; where it may be empty, whoever calls it has a way around the call.
+// Turns trees into places. A rule's place takes only texts that are not empty, so that loops always take
+// something; where a rule may be empty, each call has a way around it.
 #include "grammar/syntax.h"
 
 #include <fmt/format.h>

@@ -48,7 +48,7 @@ int64_t range_start(const Headers& headers) {
   return start;
 }
 
-// What arrives for one file. A 206 goes on at `have`, a 200 begins anew, anything else is an error's text.
+// The bytes of one file as they arrive. A 206 continues at `have`, a 200 begins anew, others are error texts.
 struct Arrival {
   std::FILE* file;
   int64_t have, size, most;

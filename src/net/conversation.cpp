@@ -13,7 +13,7 @@ struct NamingPath {
   Kind kind;
 };
 
-// Of the lines that a path fits, the first counts.
+// The first line that a path fits counts.
 constexpr NamingPath kNamingPaths[] = {
     {"/v1/responses/input_tokens", Kind::none},
     {"/v1/responses/*/cancel", Kind::response},

@@ -1,4 +1,4 @@
-// The thread-safe side of an exchange: what may be called when, and who is told that the client has gone.
+// The thread-safe side of an exchange: which calls are valid when, and the report that the client has gone.
 #include <exception>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// Boundaries first, then the head of each part.
+// Finds boundaries first, then reads the head of each part.
 #include "net/multipart.h"
 
 #include <algorithm>

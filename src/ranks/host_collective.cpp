@@ -31,8 +31,8 @@ class Rendezvous {
   }
 
   size_t size() const { return came_.size(); }
-  // to_bring returns the contribution that a rank fills for its next meeting; brought, all contributions to
-  // the last one it came to.
+  // Returns the contribution that a rank fills for its next meeting; brought() returns all contributions to
+  // the last one that it came to.
   Brought& to_bring(size_t rank) { return brought_[static_cast<size_t>(came_[rank] % 2)][rank]; }
   const std::vector<Brought>& brought(size_t rank) const {
     return brought_[static_cast<size_t>((came_[rank] - 1) % 2)];

@@ -15,7 +15,7 @@ constexpr std::chrono::microseconds kSpin{300};
 
 }  // namespace
 
-// A thread that computes itself does not spin between steps.
+// Starts the rank's thread, which does not spin between steps if it computes itself.
 Rank::Rank(Ops& ops, Drive drive) : ops_(ops) {
   if (drive != Drive::thread) return;
   const auto spin = ops.asynchronous() ? kSpin : std::chrono::microseconds::zero();

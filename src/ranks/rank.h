@@ -23,7 +23,7 @@ class Rank {
     // the rank: later work is dropped, and run() throws.
     thread,
   };
-  // `ops` outlives the rank, and nobody else calls it meanwhile, except for its facts.
+  // Starts a rank. `ops` outlives it; until then nobody else calls `ops`, except for its facts.
   Rank(Ops& ops, Drive drive);
   ~Rank();  // waits for all that was posted
   Rank(const Rank&) = delete;

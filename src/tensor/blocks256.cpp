@@ -12,7 +12,7 @@ namespace fulmar {
 
 namespace {
 
-// Where a kind keeps its fields, in bytes from the start; -1: it has none such.
+// The offsets of a format's fields, in bytes from the start of the block; -1: it has no such field.
 struct Layout {
   int subs;
   int scales, low, high, d, dmin;

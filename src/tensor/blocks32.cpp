@@ -25,7 +25,7 @@ void put_f16(float value, std::byte* to) {
   std::memcpy(to, &bits, sizeof(bits));
 }
 
-// What the four kinds of evenly spaced levels differ in.
+// The differences among the four formats with evenly spaced levels.
 struct Even {
   int top;           // the largest code
   bool has_minimum;  // value = d * code + m; otherwise d * (code - (top + 1) / 2)

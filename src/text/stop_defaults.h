@@ -10,8 +10,8 @@
 
 namespace fulmar {
 
-// Of each pair one member per stop is filled: the id where the vocabulary has one token for the text (World:
-// 261 for a blank line, 24281 for "User", 10060 for U+273F), else the text.
+// Each stop is an id where the vocabulary has one token for its text (World: 261 for a blank line, 24281 for
+// "User", 10060 for U+273F), else a text.
 struct StopDefaults {
   std::vector<int32_t> chat_ids;  // of the template
   std::vector<std::string> chat_texts;

@@ -1,5 +1,5 @@
 // Aho and Corasick's automaton (1975): the node after each byte is the longest end of the text that begins a
-// stop text, which is exactly what has to be held back.
+// stop text, which is exactly what must be held back.
 #include "text/stop_matcher.h"
 
 #include <algorithm>

@@ -13,7 +13,7 @@
 namespace fulmar {
 namespace {
 
-// By the primary subtag of ISO 639.
+// Names by the primary subtag of ISO 639.
 constexpr std::pair<std::string_view, std::string_view> kLanguages[] = {
     {"af", "Afrikaans"}, {"sq", "Albanian"},    {"am", "Amharic"},       {"ar", "Arabic"},
     {"hy", "Armenian"},  {"az", "Azerbaijani"}, {"eu", "Basque"},        {"be", "Belarusian"},
