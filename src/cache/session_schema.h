@@ -1,4 +1,4 @@
-// The tables in which sessions lie, and how an older file's become these.
+// The tables that hold sessions, and the upgrade of older files.
 #pragma once
 
 #include <filesystem>
@@ -11,9 +11,9 @@ namespace fulmar {
 // (session_name.h), and the column `owner` reads it out of there; an index by age.
 inline constexpr int kSessionSchema = 2;
 
-// Makes the tables where there are none, and brings those of an older schema up to this one, all or nothing:
-// first the file is copied beside, as "<path>.schema-<N>". A newer schema, and a file that is damaged, is an
-// Error; nothing is changed then.
+// Makes missing tables, and upgrades those of an older schema, all or nothing, after copying
+// the file to "<path>.schema-<N>". Errors: a newer schema, a damaged file; nothing is changed
+// then.
 Status prepare_sessions(const Database& database, const std::filesystem::path& path);
 
 }  // namespace fulmar
