@@ -27,6 +27,15 @@ Result<fs::path> copy_beside(const Database& database, const fs::path& path, int
                            error ? error.message() : copied.error().text)};
 }
 
+// Runs the statements as one transaction that writes what is new into the file alone: written ahead it would
+// take its room once more.
+Status written_once(const Database& database, const std::string& sql) {
+  FULMAR_TRY(execute(database, "PRAGMA journal_mode = DELETE"));
+  const Status done = all_or_nothing(database, sql);
+  FULMAR_TRY(execute(database, "PRAGMA journal_mode = WAL"));
+  return done;
+}
+
 }  // namespace
 
 Result<bool> has_table(const Database& database, const std::string& name) {
@@ -49,7 +58,7 @@ Status all_or_nothing(const Database& database, const std::string& sql) {
 Result<fs::path> bring_up(const Database& database, const fs::path& path, int64_t from,
                           const std::string& sql) {
   Result<fs::path> copy = copy_beside(database, path, from);
-  const Status done = copy.ok() ? all_or_nothing(database, sql) : copy.error();
+  const Status done = copy.ok() ? written_once(database, sql) : copy.error();
   if (done.ok()) return copy;
   return Error{done.error().kind == ErrorKind::corrupt ? ErrorKind::corrupt : ErrorKind::unsupported,
                fmt::format("'{}' is of an older version, schema {}, and cannot be brought up: {}",

@@ -186,7 +186,12 @@ Result<int64_t> SessionLadder::erase(const SessionRange& range) {
   std::set<std::string> gone = in_memory(range);
   if (courier_) {
     lock.unlock();
-    FULMAR_ASSIGN(const auto stored, courier_->list({.prefix = range.id}));
+    // Of all ids that begin with it, its own comes first.
+    FULMAR_ASSIGN(std::vector<StoredSession> stored, courier_->list({.prefix = range.id, .limit = 1}));
+    if (range.and_branches) {
+      FULMAR_ASSIGN(const auto branches, courier_->list({.prefix = range.id + ":"}));
+      stored.insert(stored.end(), branches.begin(), branches.end());
+    }
     for (const StoredSession& one : stored) {
       if (range.covers(one.id)) gone.insert(one.id);
     }

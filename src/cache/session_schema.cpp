@@ -19,11 +19,29 @@ constexpr const char* kFirstTables =
     "  updated REAL NOT NULL, state BLOB NOT NULL, PRIMARY KEY(fingerprint, id)) WITHOUT ROWID;"
     "INSERT OR IGNORE INTO fulmar_meta VALUES('schema', 1);";
 
-// Each from the schema before it. No state is written anew: a file may have hundreds of gigabytes of them.
+// Each from the schema before it. The last one reads each state once and in the order in which they lie: a
+// file may have hundreds of gigabytes of them.
 constexpr const char* kUpgrades[] = {
     "ALTER TABLE fulmar_sessions ADD COLUMN owner TEXT GENERATED ALWAYS AS "
     "  (substr(id, 1, max(instr(id, char(31)) - 1, 0))) VIRTUAL;"
     "CREATE INDEX fulmar_sessions_by_age ON fulmar_sessions(updated);",
+
+    "DROP INDEX fulmar_sessions_by_age;"
+    "ALTER TABLE fulmar_sessions RENAME TO fulmar_sessions_2;"
+    "CREATE TABLE fulmar_sessions("
+    "  fingerprint TEXT NOT NULL, id TEXT NOT NULL, owner TEXT NOT NULL, tokens INTEGER NOT NULL,"
+    "  turn INTEGER NOT NULL, updated REAL NOT NULL, state INTEGER NOT NULL,"
+    "  PRIMARY KEY(fingerprint, id)) WITHOUT ROWID;"
+    "INSERT INTO fulmar_sessions SELECT fingerprint, id, owner, tokens, turn, updated,"
+    "  row_number() OVER (ORDER BY fingerprint, id) FROM fulmar_sessions_2;"
+    "CREATE INDEX fulmar_sessions_by_age ON fulmar_sessions(updated);"
+    "CREATE INDEX fulmar_sessions_by_owner ON fulmar_sessions(owner, updated);"
+    "CREATE TABLE fulmar_states(number INTEGER PRIMARY KEY, state BLOB NOT NULL);"
+    "INSERT INTO fulmar_states SELECT session.state, old.state FROM fulmar_sessions_2 AS old"
+    "  CROSS JOIN fulmar_sessions AS session USING(fingerprint, id);"
+    "CREATE TRIGGER fulmar_states_go AFTER DELETE ON fulmar_sessions BEGIN"
+    "  DELETE FROM fulmar_states WHERE number = OLD.state; END;"
+    "DROP TABLE fulmar_sessions_2;",
 };
 static_assert(std::size(kUpgrades) == kSessionSchema - 1);
 
@@ -37,11 +55,11 @@ Status upgrade(const Database& database, const fs::path& path, int64_t from) {
   return {};
 }
 
-// Reads every row but for the states: damage there is found when a session is taken up, and concerns it
-// alone.
+// Reads every row, and of the states where they begin: damage within one is found when its session is taken
+// up, and concerns it alone.
 Status walk(const Database& database) {
-  return Statement(database, "SELECT sum(tokens + turn + updated + length(state)) FROM fulmar_sessions")
-      .run();
+  FULMAR_TRY(Statement(database, "SELECT sum(tokens + turn + updated + state) FROM fulmar_sessions").run());
+  return Statement(database, "SELECT sum(length(state)) FROM fulmar_states").run();
 }
 
 }  // namespace
@@ -62,9 +80,8 @@ Status prepare_sessions(const Database& database, const fs::path& path) {
         fmt::format("session database '{}': schema {} found, 1 to {} wanted{}", path.string(), schema,
                     kSessionSchema, schema > kSessionSchema ? ": a newer version has made it" : "")};
   }
-  FULMAR_TRY(walk(database));
-  if (schema == kSessionSchema) return {};
-  return upgrade(database, path, schema);
+  if (schema != kSessionSchema) FULMAR_TRY(upgrade(database, path, schema));
+  return walk(database);
 }
 
 }  // namespace fulmar

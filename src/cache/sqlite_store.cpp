@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <span>
@@ -9,7 +10,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "cache/fair_eviction.h"
 #include "cache/file_lock.h"
 #include "cache/session_name.h"
 #include "cache/session_schema.h"
@@ -28,14 +28,13 @@ constexpr int64_t kMostSwept = 64;
 // Erased sessions that are remembered until somebody asks; of older ones memory may keep a copy.
 constexpr size_t kMostTold = 10'000;
 
-struct StoredKey {
-  std::string fingerprint, id, owner;
-};
-
 struct SweptSession {
   std::string fingerprint;
   StoredSession session;
 };
+
+// Returns the first text behind this one.
+std::string behind(std::string text) { return text += '\0'; }
 
 // Returns the first text behind all those that begin with `prefix`; nothing where there is none.
 std::optional<std::string> after_all_with(std::string prefix) {
@@ -64,7 +63,9 @@ class SqliteStore final : public SessionStore {
   ~SqliteStore() override { (void)clock_.save(database_); }
 
   Result<std::optional<StateBlob>> load(const std::string& fingerprint, const std::string& id) override {
-    Statement query(database_, "SELECT state FROM fulmar_sessions WHERE fingerprint = ? AND id = ?");
+    Statement query(database_,
+                    "SELECT kept.state FROM fulmar_sessions AS session LEFT JOIN fulmar_states AS kept "
+                    "ON kept.number = session.state WHERE fingerprint = ? AND id = ?");
     FULMAR_ASSIGN(const bool found, of_file(query.text(1, fingerprint).text(2, id).next()));
     if (!found) return std::optional<StateBlob>();
     FULMAR_ASSIGN(StateBlob blob, decode_blob(query.column_blob(0)));
@@ -90,31 +91,33 @@ class SqliteStore final : public SessionStore {
 
   Result<int64_t> erase(const std::string& fingerprint, const std::string& id, bool and_branches) override {
     FULMAR_TRY(check_named(database_));
-    // A range instead of LIKE: ids may contain its wildcards. ';' is the character after ':'. The index by
-    // age holds no states.
-    Statement remove(
-        database_,
-        fingerprint.empty()
-            ? "DELETE FROM fulmar_sessions WHERE (fingerprint, id) IN (SELECT fingerprint, id FROM "
-              "fulmar_sessions INDEXED BY fulmar_sessions_by_age WHERE ?1 = '' AND "
-              "(id = ?2 OR (?3 AND id >= ?2 || ':' AND id < ?2 || ';')))"
-            : "DELETE FROM fulmar_sessions WHERE fingerprint = ?1 AND "
-              "(id = ?2 OR (?3 AND id >= ?2 || ':' AND id < ?2 || ';'))");
-    FULMAR_TRY(remove.text(1, fingerprint).text(2, id).integer(3, and_branches ? 1 : 0).run());
-    return static_cast<int64_t>(sqlite3_changes(database_.get()));
+    std::vector<std::string> models{fingerprint};
+    if (fingerprint.empty()) {
+      FULMAR_ASSIGN(models, fingerprints());
+    }
+    int64_t erased = 0;
+    for (const std::string& model : models) {
+      FULMAR_ASSIGN(const int64_t own, erase_between(model, id, behind(id)));
+      erased += own;
+      if (!and_branches) continue;
+      // A range instead of LIKE: ids may contain its wildcards. ';' is the character after ':'.
+      FULMAR_ASSIGN(const int64_t branches, erase_between(model, id + ':', id + ';'));
+      erased += branches;
+    }
+    return erased;
   }
 
   Result<std::vector<StoredSession>> list(const std::string& fingerprint,
                                           const SessionQuery& wanted) override {
     Statement query(database_,
                     "SELECT id, updated, tokens, turn FROM fulmar_sessions WHERE fingerprint = ? "
-                    "AND id > ? AND id >= ? AND id < ? ORDER BY id LIMIT ?");
-    query.text(1, fingerprint).text(2, wanted.after).text(3, wanted.prefix);
+                    "AND id >= ? AND id < ? ORDER BY id LIMIT ?");
+    query.text(1, fingerprint).text(2, std::max(wanted.prefix, behind(wanted.after)));
     const auto end = after_all_with(wanted.prefix);
     // Any blob is behind all texts.
-    if (end) query.text(4, *end);
-    if (!end) query.blob(4, std::as_bytes(std::span("")));
-    query.integer(5, wanted.limit);
+    if (end) query.text(3, *end);
+    if (!end) query.blob(3, std::as_bytes(std::span("")));
+    query.integer(4, wanted.limit);
     std::vector<StoredSession> sessions;
     FULMAR_ASSIGN(bool more, of_file(query.next()));
     while (more) {
@@ -178,8 +181,9 @@ class SqliteStore final : public SessionStore {
     FULMAR_TRY(execute(database_, "BEGIN IMMEDIATE"));
     Status done;
     for (size_t i = 0; i < writes.size() && done.ok(); ++i) {
-      done = store_one(writes[i]);
-      stored.push_back(sqlite3_changes(database_.get()) != 0);
+      const Result<bool> outcome = store_one(writes[i]);
+      stored.push_back(outcome.ok() && *outcome);
+      if (!outcome.ok()) done = outcome.error();
     }
     if (done.ok()) done = execute(database_, "COMMIT");
     if (done.ok()) return stored;
@@ -187,20 +191,53 @@ class SqliteStore final : public SessionStore {
     return done.error();
   }
 
-  Status store_one(const SessionWrite& write) {
-    const std::vector<std::byte> bytes = encode_blob(*write.blob);
-    Statement insert(
-        database_,
-        "INSERT INTO fulmar_sessions VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT(fingerprint, id) DO UPDATE SET "
-        "tokens = excluded.tokens, turn = excluded.turn, updated = excluded.updated, "
-        "state = excluded.state WHERE excluded.turn > turn");
-    return insert.text(1, write.blob->fingerprint)
-        .text(2, write.id)
-        .integer(3, write.blob->tokens)
-        .integer(4, write.blob->turn)
-        .real(5, clock_.now())
-        .blob(6, bytes)
-        .run();
+  // Erases a model's sessions from one id on and before another one; returns how many.
+  Result<int64_t> erase_between(const std::string& fingerprint, const std::string& from,
+                                const std::string& before) {
+    Statement remove(database_, "DELETE FROM fulmar_sessions WHERE fingerprint = ? AND id >= ? AND id < ?");
+    FULMAR_TRY(remove.text(1, fingerprint).text(2, from).text(3, before).run());
+    return static_cast<int64_t>(sqlite3_changes(database_.get()));
+  }
+
+  // Returns whether it is stored; false where this turn or a later one is.
+  Result<bool> store_one(const SessionWrite& write) {
+    const StateBlob& blob = *write.blob;
+    Statement known(database_, "SELECT turn, state FROM fulmar_sessions WHERE fingerprint = ? AND id = ?");
+    FULMAR_ASSIGN(const bool found, known.text(1, blob.fingerprint).text(2, write.id).next());
+    if (found && known.column_integer(0) >= blob.turn) return false;
+    const std::vector<std::byte> bytes = encode_blob(blob);
+    Statement keep(database_, "INSERT OR REPLACE INTO fulmar_states(number, state) VALUES(?, ?)");
+    if (found) keep.integer(1, known.column_integer(1));  // else SQLite chooses one
+    FULMAR_TRY(keep.blob(2, bytes).run());
+    const int64_t number =
+        found ? known.column_integer(1) : int64_t{sqlite3_last_insert_rowid(database_.get())};
+    Statement insert(database_,
+                     "INSERT INTO fulmar_sessions(fingerprint, id, owner, tokens, turn, updated, state) "
+                     "VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT(fingerprint, id) DO UPDATE SET "
+                     "owner = excluded.owner, tokens = excluded.tokens, turn = excluded.turn, "
+                     "updated = excluded.updated, state = excluded.state");
+    FULMAR_TRY(insert.text(1, blob.fingerprint)
+                   .text(2, write.id)
+                   .text(3, session_name(write.id).owner)
+                   .integer(4, blob.tokens)
+                   .integer(5, blob.turn)
+                   .real(6, clock_.now())
+                   .integer(7, number)
+                   .run());
+    return true;
+  }
+
+  // Returns the models that have sessions, by a look into the key for each.
+  Result<std::vector<std::string>> fingerprints() {
+    std::vector<std::string> models;
+    for (std::string last;; last = models.back()) {
+      Statement next(
+          database_,
+          "SELECT fingerprint FROM fulmar_sessions WHERE fingerprint > ? ORDER BY fingerprint LIMIT 1");
+      FULMAR_ASSIGN(const bool found, next.text(1, last).next());
+      if (!found) return models;
+      models.push_back(next.column_text(0));
+    }
   }
 
   // Returns the bytes of the file that are in use.
@@ -212,36 +249,22 @@ class SqliteStore final : public SessionStore {
     return found ? query.column_integer(0) : 0;
   }
 
-  // The keys of all sessions, whatever model's, the oldest first, from the index by age alone.
-  Result<std::vector<StoredKey>> keys_by_age() {
-    Statement query(database_,
-                    "SELECT fingerprint, id FROM fulmar_sessions INDEXED BY fulmar_sessions_by_age "
-                    "ORDER BY updated");
-    std::vector<StoredKey> keys;
-    FULMAR_ASSIGN(bool more, query.next());
-    while (more) {
-      const std::string id = query.column_text(1);
-      keys.push_back({query.column_text(0), id, session_name(id).owner});
-      FULMAR_ASSIGN(more, query.next());
-    }
-    return keys;
-  }
-
-  // The owner that has most sessions gives up its oldest. One session is always kept, however large.
+  // The owner that has most sessions gives up its oldest (as fair_eviction.h has it). One session is always
+  // kept, however large.
   Status keep_to_bound() {
     if (options_.most_bytes == 0) return {};
     FULMAR_ASSIGN(int64_t used, bytes());
-    if (used <= options_.most_bytes) return {};
-    FULMAR_ASSIGN(std::vector<StoredKey> keys, keys_by_age());
-    for (int64_t erased = 0; erased < kMostSwept && used > options_.most_bytes && keys.size() > 1; ++erased) {
-      std::vector<KeptThing> oldest_first;
-      for (const StoredKey& key : keys) oldest_first.push_back({.owner = key.owner, .size = 1});
-      const auto next = keys.begin() + static_cast<ptrdiff_t>(next_to_go(oldest_first));
+    for (int64_t erased = 0; erased < kMostSwept && used > options_.most_bytes; ++erased) {
       Statement remove(database_,
-                       "DELETE FROM fulmar_sessions WHERE fingerprint = ? AND id = ? "
+                       "DELETE FROM fulmar_sessions WHERE (fingerprint, id) IN ("
+                       "  SELECT fingerprint, id FROM fulmar_sessions WHERE owner = ("
+                       "    SELECT owner FROM fulmar_sessions GROUP BY owner "
+                       "    ORDER BY count(*) DESC, min(updated) LIMIT 1) "
+                       "  AND EXISTS (SELECT 1 FROM fulmar_sessions LIMIT 1 OFFSET 1) "
+                       "  ORDER BY updated LIMIT 1) "
                        "RETURNING fingerprint, id, updated, tokens, turn");
-      FULMAR_TRY(erase_and_tell(remove.text(1, next->fingerprint).text(2, next->id)));
-      keys.erase(next);
+      FULMAR_TRY(erase_and_tell(remove));
+      if (sqlite3_changes(database_.get()) == 0) return {};
       FULMAR_ASSIGN(used, bytes());
     }
     return {};

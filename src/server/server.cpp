@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/work_pool.h"
+#include "cache/database_file.h"
 #include "cache/document_store.h"
 #include "net/host_check.h"
 #include "server/core/call.h"
@@ -79,24 +80,22 @@ size_t pool_threads() { return std::clamp<size_t>(std::thread::hardware_concurre
 
 // What a start ends with whose stored responses cannot be read.
 Error unusable(const Error& error) {
-  return {error.kind, error.text +
-                          "; nothing was changed. Stored responses lie there: mend it, move it "
-                          "away, or name another file with --state-db-path"};
+  return {error.kind == ErrorKind::resource ? ErrorKind::io : error.kind,
+          error.text +
+              "; nothing was changed. Stored responses lie there: mend what stands in the way (room on the "
+              "disk, rights, the file itself), move it away, or name another file with --state-db-path"};
 }
 
-// Null: in memory. A file that holds something which this version cannot read is not to be done without, and
-// none that somebody has named.
+// Null: in memory. A file that may hold something is not to be done without, and none that somebody has
+// named.
 Result<std::unique_ptr<DocumentStore>> open_documents(const ServerOptions& options) {
   if (options.responses_db.empty()) return std::unique_ptr<DocumentStore>();
+  const bool holds = may_hold_something(options.responses_db);  // before it is made
   auto documents = open_document_store(
       options.responses_db, {.lifetime = ResponseStore::kSeconds, .durable = options.responses_durable});
   if (documents.ok()) return documents;
-  const Error& error = documents.error();
-  if (options.responses_db_asked_for || error.kind == ErrorKind::corrupt ||
-      error.kind == ErrorKind::unsupported) {
-    return unusable(error);
-  }
-  spdlog::error("stored responses live in memory only: {}", error.text);
+  if (options.responses_db_asked_for || holds) return unusable(documents.error());
+  spdlog::error("{}; stored responses live in memory only and end with this server", documents.error().text);
   return std::unique_ptr<DocumentStore>();
 }
 

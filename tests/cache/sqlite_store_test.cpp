@@ -1,6 +1,7 @@
 // Sessions in a file: what may be opened, what becomes of older files, and what is erased by itself.
 #include "cache/sqlite_store.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -71,8 +72,8 @@ class SqliteStores : public testing::Test {
     EXPECT_TRUE(query.next().ok());
     return query.column_text(0);
   }
-  // The first schema, with two sessions.
-  void make_first_schema() {
+  // The first schema, with two sessions, or the second one, with a third session that has an owner.
+  void make_old_schema(int schema = 1) {
     run("CREATE TABLE fulmar_meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL);"
         "CREATE TABLE fulmar_sessions("
         "  fingerprint TEXT NOT NULL, id TEXT NOT NULL, tokens INTEGER NOT NULL, turn INTEGER NOT NULL,"
@@ -85,38 +86,61 @@ class SqliteStores : public testing::Test {
       const std::vector<std::byte> bytes = encode_blob(*write.blob);
       ASSERT_TRUE(insert.text(1, id).blob(2, bytes).run().ok());
     }
+    if (schema == 1) return;
+    run("ALTER TABLE fulmar_sessions ADD COLUMN owner TEXT GENERATED ALWAYS AS "
+        "  (substr(id, 1, max(instr(id, char(31)) - 1, 0))) VIRTUAL;"
+        "CREATE INDEX fulmar_sessions_by_age ON fulmar_sessions(updated);"
+        "INSERT INTO fulmar_sessions SELECT fingerprint, 'bob' || char(31) || 'a', 7, 2, 900, state"
+        "  FROM fulmar_sessions WHERE id = 'a';"
+        "UPDATE fulmar_meta SET value = 2 WHERE key = 'schema';");
   }
 
   fs::path folder_;
 };
 
-TEST_F(SqliteStores, AnOlderFileIsCopiedBesideAndBroughtUp) {
-  make_first_schema();
+class OldSqliteStores : public SqliteStores, public testing::WithParamInterface<int> {
+ protected:
+  std::string copy() const { return fmt::format("{}.schema-{}", path().string(), GetParam()); }
+};
+
+TEST_P(OldSqliteStores, AreCopiedBesideAndBroughtUp) {
+  make_old_schema(GetParam());
+  const bool with_owner = GetParam() == 2;
   {
     const auto store = open();
-    EXPECT_THAT(ids(*store), ElementsAre("a", "b:1"));
-    const auto loaded = store->load("model", "a");
-    ASSERT_TRUE(loaded.ok() && loaded->has_value());
-    EXPECT_EQ((*loaded)->turn, 3);
+    for (const char* id : {"a", "b:1"}) {
+      const auto loaded = store->load("model", id);
+      ASSERT_TRUE(loaded.ok() && loaded->has_value()) << id;
+      EXPECT_EQ((*loaded)->turn, 3);
+      EXPECT_EQ((*loaded)->payload.size(), (*loaded)->layout.slot_bytes());
+    }
+    const std::string bobs = session_text("bob", "a");
+    EXPECT_EQ(*store->newest_turn("model", bobs), with_owner ? 2 : 0);
+    EXPECT_EQ(ids(*store).size(), with_owner ? 3u : 2u);
     EXPECT_TRUE(*store->store({write_of(session_text("alice", "a"), 1)}).front());
     EXPECT_TRUE(*store->store({write_of("a", 4)}).front());
+    EXPECT_FALSE(*store->store({write_of("b:1", 3)}).front());
   }
-  EXPECT_EQ(text_of("SELECT group_concat(owner || '/' || turn) FROM fulmar_sessions"), "/4,alice/1,/3");
-  EXPECT_EQ(text_of("SELECT value FROM fulmar_meta WHERE key = 'schema'"), "2");
+  EXPECT_EQ(text_of("SELECT group_concat(owner || '/' || turn) FROM fulmar_sessions"),
+            with_owner ? "/4,alice/1,/3,bob/2" : "/4,alice/1,/3");
+  EXPECT_EQ(text_of("SELECT value FROM fulmar_meta WHERE key = 'schema'"), "3");
+  EXPECT_EQ(text_of("SELECT count(*) FROM sqlite_master WHERE name LIKE 'fulmar_sessions_2%'"), "0");
   // The copy is what a program of that time opens.
-  fs::rename(path().string() + ".schema-1", path());
-  EXPECT_EQ(text_of("SELECT value FROM fulmar_meta WHERE key = 'schema'"), "1");
-  EXPECT_EQ(text_of("SELECT count(*) FROM fulmar_sessions"), "2");
+  fs::rename(copy(), path());
+  EXPECT_EQ(text_of("SELECT value FROM fulmar_meta WHERE key = 'schema'"), std::to_string(GetParam()));
+  EXPECT_EQ(text_of("SELECT count(*) FROM fulmar_sessions WHERE length(state) > 0"), with_owner ? "3" : "2");
   EXPECT_EQ(fs::status(path()).permissions() & fs::perms::others_read, fs::perms::none);
 }
 
-TEST_F(SqliteStores, AnOlderFileStaysAsItIsWhereNoCopyCanBeMade) {
-  make_first_schema();
-  fs::create_directories(path().string() + ".schema-1/in the way");
+TEST_P(OldSqliteStores, StayAsTheyAreWhereNoCopyCanBeMade) {
+  make_old_schema(GetParam());
+  fs::create_directories(copy() + "/in the way");
   EXPECT_THAT(refusal(path()).text, HasSubstr("copy"));
   EXPECT_EQ(refusal(path()).kind, ErrorKind::unsupported);
-  EXPECT_EQ(text_of("SELECT value FROM fulmar_meta WHERE key = 'schema'"), "1");
+  EXPECT_EQ(text_of("SELECT value FROM fulmar_meta WHERE key = 'schema'"), std::to_string(GetParam()));
 }
+
+INSTANTIATE_TEST_SUITE_P(Schemas, OldSqliteStores, testing::Values(1, 2));
 
 // Whatever else is to be found there: an error that names the file, and every byte stays.
 TEST_F(SqliteStores, WhatCannotBeUsedIsAnErrorAndStaysAsItIs) {
@@ -140,10 +164,10 @@ TEST_F(SqliteStores, WhatCannotBeUsedIsAnErrorAndStaysAsItIs) {
 
 TEST_F(SqliteStores, ANewerSchemaIsRefusedByName) {
   open();
-  run("UPDATE fulmar_meta SET value = 3");
+  run("UPDATE fulmar_meta SET value = 4");
   const Error error = refusal(path());
   EXPECT_EQ(error.kind, ErrorKind::unsupported);
-  EXPECT_THAT(error.text, HasSubstr("schema 3 found, 1 to 2 wanted"));
+  EXPECT_THAT(error.text, HasSubstr("schema 4 found, 1 to 3 wanted"));
 }
 
 // By whatever name: the path itself, a symbolic link, a hard link.

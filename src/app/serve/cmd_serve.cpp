@@ -204,6 +204,8 @@ Result<bool> start(ServeFlags& flags, const sigset_t& ending, Serving& serving) 
                                                flags_of_others(flags.engine), flags.admin);
   FULMAR_TRY(serving.admin->states_listed());
   FULMAR_ASSIGN(ServerOptions options, server_options(flags));
+  // Stored responses lie beside, and are kept where sessions are.
+  if (!serving.sessions->in_memory().empty()) options.responses_db.clear();
   options.on_lost = [lost = serving.responses_lost](int64_t count) { *lost += count; };
   FULMAR_ASSIGN(serving.server, Server::start(options, serving.models, serving.admin.get()));
   std::optional<Footing> footing = Footing();

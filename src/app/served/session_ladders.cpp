@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "cache/database_file.h"
 #include "cache/redis_store.h"
 #include "cache/sqlite_store.h"
 
@@ -103,32 +104,39 @@ Result<OpenStore> redis_doors(const SessionFlags& flags) {
   return OpenStore([options] { return redis_store(options); });
 }
 
-// A file that is not to be done without: what lies there is damaged or from the future, or somebody has named
-// it.
-bool is_decisive(const SessionFlags& flags, const Error& error) {
-  return flags.session_db_asked_for || error.kind == ErrorKind::corrupt ||
-         error.kind == ErrorKind::unsupported;
-}
-
 Error told_what_to_do(const Error& error) {
-  const bool in_use = error.kind == ErrorKind::unavailable;
-  return {error.kind, error.text +
-                          (in_use ? "; stop that one, " : "; nothing was changed. Mend it, move it away, ") +
-                          "or name another file with --state-db-path ('none': sessions in memory)"};
+  const bool in_use = error.kind == ErrorKind::unavailable, full = error.kind == ErrorKind::resource;
+  return {
+      full ? ErrorKind::io : error.kind,
+      error.text +
+          (in_use ? "; stop that one, "
+                  : "; nothing was changed. Mend what stands in the way (room on the disk, rights, the file "
+                    "itself), move it away, ") +
+          "or name another file with --state-db-path ('none': sessions in memory)"};
 }
 
-Result<OpenStore> file_doors(const SessionFlags& flags) {
+struct FileDoors {
+  OpenStore open;         // null: sessions live in memory
+  std::string in_memory;  // why
+};
+
+// A file that somebody has named, or that may hold sessions, is not to be done without: they would be told as
+// if there were none. One that is new, or that another server has, is.
+Result<FileDoors> file_doors(const SessionFlags& flags) {
+  const bool holds = may_hold_something(flags.session_db);  // before it is made
   auto opened = open_sqlite_store(
       flags.session_db,
       {.most_bytes = most_bytes(flags), .lifetime = lifetime(flags), .durable = flags.durable});
-  if (!opened.ok() && is_decisive(flags, opened.error())) return told_what_to_do(opened.error());
   if (!opened.ok()) {
-    spdlog::error("{}; sessions live in memory only", opened.error().text);
-    return OpenStore();
+    const bool others = opened.error().kind == ErrorKind::unavailable;
+    if (flags.session_db_asked_for || (holds && !others)) return told_what_to_do(opened.error());
+    const std::string why = opened.error().text + "; sessions live in memory only and end with this server";
+    spdlog::error("{}", why);
+    return FileDoors{.open = nullptr, .in_memory = why};
   }
   auto one = std::make_shared<OneStore>();
   one->store = std::move(*opened);
-  return OpenStore([one] { return std::make_unique<StoreDoor>(one); });
+  return FileDoors{.open = [one] { return std::make_unique<StoreDoor>(one); }, .in_memory = {}};
 }
 
 }  // namespace
@@ -159,13 +167,15 @@ SessionLadders::SessionLadders(const SessionFlags& flags, OpenStore open_store)
 }
 
 Result<std::unique_ptr<SessionLadders>> SessionLadders::open(const SessionFlags& flags) {
-  OpenStore doors;
+  FileDoors doors;
   if (!flags.state_store.empty()) {
-    FULMAR_ASSIGN(doors, redis_doors(flags));
+    FULMAR_ASSIGN(doors.open, redis_doors(flags));
   } else if (!flags.session_db.empty() && flags.session_db != "none") {
     FULMAR_ASSIGN(doors, file_doors(flags));
   }
-  return std::unique_ptr<SessionLadders>(new SessionLadders(flags, std::move(doors)));
+  auto ladders = std::unique_ptr<SessionLadders>(new SessionLadders(flags, std::move(doors.open)));
+  ladders->in_memory_ = std::move(doors.in_memory);
+  return ladders;
 }
 
 Status SessionLadders::erase_of_all_models(const std::string& id) const {

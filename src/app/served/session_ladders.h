@@ -32,8 +32,8 @@ Status check_sessions(const SessionFlags& flags, bool store_of_environment);
 class SessionLadders {
  public:
   // Opens the store. An Error is what a person has to decide: a URL that means nothing, a database that was
-  // asked for and cannot be used, and any that is damaged or of a newer version, since there are sessions in
-  // it. Other trouble is logged, and sessions live in memory then.
+  // asked for and cannot be used, and any that exists and cannot be used, since there are sessions in it. One
+  // that cannot be made, or that another server has, is logged, and sessions live in memory then.
   static Result<std::unique_ptr<SessionLadders>> open(const SessionFlags& flags);
 
   // Returns the ladder of a model's weights, which lives as long as somebody holds it. `host_sessions`: kept
@@ -43,6 +43,9 @@ class SessionLadders {
   // Erases from the file, whatever model's, what no ladder has: the states of models that are not loaded.
   // From any thread. A store that workers share lets go of them by their age.
   Status erase_of_all_models(const std::string& id) const;
+
+  // Why sessions live in memory only though a file was wanted for them; empty: they do not.
+  const std::string& in_memory() const { return in_memory_; }
 
   // Turns and erasures that ladders could not bring to the store before they ended.
   int64_t lost() const { return *lost_; }
@@ -54,6 +57,7 @@ class SessionLadders {
   LadderOptions options_;       // but for host_capacity
   const OpenStore open_store_;  // another door to the same store; null: there is none
   const std::shared_ptr<std::atomic<int64_t>> lost_ = std::make_shared<std::atomic<int64_t>>(0);
+  std::string in_memory_;
   std::map<std::string, std::weak_ptr<SessionLadder>> ladders_;
 };
 

@@ -6,7 +6,9 @@ that cannot be written, and errors that must not show what stands in a file.
 """
 import json
 import os
+import resource
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -14,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 
 from admin_test import MODEL, SUCCESS, Server, equal
@@ -32,6 +35,47 @@ class Kept(Server):
     def end(self):
         self.process.terminate()
         return self.process.wait(timeout=60)
+
+
+def start_in(program, model, folder, limits):
+    """A start in a folder, without room on the disk: each file may hold so many bytes."""
+    def no_room():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limits, limits))
+    return subprocess.run([program, "serve", "--port", "0", "--device", "cpu", "--model", model], cwd=folder,
+                          preexec_fn=no_room, capture_output=True, text=True, timeout=60)
+
+
+def check_default_database(program, models, folder):
+    """What lies under the default name and cannot be used ends the start, whatever the reason; what cannot be made is
+    told wherever sessions are spoken of."""
+    model, folder = os.path.join(models, MODEL), os.path.join(folder, "default")
+    os.mkdir(folder)
+    with open(os.path.join(folder, "log"), "w+") as log:
+        os.mkdir(os.path.join(folder, "rwkv_sessions.db.lock"))  # no file can be made beside
+        server = Kept(program, "--model", model, cwd=folder, log=log)
+        equal(server.end(), 0)
+        log.seek(0)
+        assert "sessions live in memory only" in log.read()
+    os.rmdir(os.path.join(folder, "rwkv_sessions.db.lock"))
+    server = Kept(program, "--model", model, cwd=folder)
+    server.turn("s", "My name is Anna.")
+    equal(server.call("GET", "/health")[1]["status"], "ok")
+    equal(server.end(), 0)
+    refused = start_in(program, model, folder, 0)
+    equal(refused.returncode, 3)
+    assert "rwkv_sessions.db" in refused.stderr and "--state-db-path" in refused.stderr, refused.stderr
+    responses = os.path.join(folder, "rwkv_sessions.responses.db")
+    os.rename(responses, responses + ".whole")
+    os.mkdir(responses)
+    refused = start_in(program, model, folder, 1 << 40)
+    equal(refused.returncode, 3)
+    assert "rwkv_sessions.responses.db" in refused.stderr and "--state-db-path" in refused.stderr, refused.stderr
+    os.rmdir(responses)
+    os.rename(responses + ".whole", responses)
+    server = Kept(program, "--model", model, cwd=folder)
+    assert "Anna" in server.turn("s", "What is my name?")
+    equal(server.end(), 0)
 
 
 def check_second_server(program, models, folder):
@@ -197,6 +241,7 @@ def main(program, models):
     program, models = os.path.abspath(program), os.path.abspath(models)
     with tempfile.TemporaryDirectory() as folder:
         check_stop_behind_the_first_answer(program, models, folder)
+        check_default_database(program, models, folder)
         check_second_server(program, models, folder)
         check_reload(program, models, folder)
         check_pause(program, models)

@@ -66,17 +66,40 @@ TEST(SessionFlags, ThatContradictEachOtherAreNamed) {
   EXPECT_EQ(told(false, "x.db", store, true), "");
 }
 
-TEST_F(SessionFiles, OfTheDefaultNameAreDoneWithoutUnlessSessionsLieThere) {
-  EXPECT_TRUE(open("folder", false).ok());
-  EXPECT_TRUE(open("missing/sessions.db", false).ok());
-  EXPECT_FALSE(open("damaged.db", false).ok());
+// What nobody has named either: there may be sessions in it, which would be told as if there were none.
+TEST_F(SessionFiles, ThatExistAndCannotBeUsedEndTheStart) {
+  ASSERT_TRUE(open("whole.db", false).ok());
+  fs::create_directories(folder_ / "whole.db-wal");  // SQLite cannot write
+  fs::create_directories(folder_ / "locked.db.lock");
+  std::ofstream(folder_ / "locked.db") << "something";
+  fs::create_symlink(folder_ / "loop.db", folder_ / "loop.db");
+  for (const char* name : {"damaged.db", "folder", "whole.db", "locked.db", "loop.db"}) {
+    const auto opened = open(name, false);
+    ASSERT_FALSE(opened.ok()) << name;
+    EXPECT_EQ(exit_code_of(opened.error().kind), 3) << name << opened.error().text;
+    EXPECT_THAT(opened.error().text, testing::AllOf(HasSubstr(name), HasSubstr("--state-db-path"))) << name;
+  }
+}
+
+TEST_F(SessionFiles, ThatCannotBeMadeAreDoneWithoutAndTold) {
+  std::ofstream(folder_ / "file");
+  for (const char* name : {"missing/sessions.db", "file/sessions.db"}) {
+    const auto opened = open(name, false);
+    ASSERT_TRUE(opened.ok()) << name;
+    EXPECT_THAT((*opened)->in_memory(), testing::AllOf(HasSubstr(name), HasSubstr("in memory only")));
+  }
+  // A start that found no room may have left an empty file.
+  std::ofstream(folder_ / "empty.db");
+  fs::create_directories(folder_ / "empty.db-wal");
+  EXPECT_FALSE((*open("empty.db", false))->in_memory().empty());
+  EXPECT_TRUE((*open("fine.db", false))->in_memory().empty());
 }
 
 TEST_F(SessionFiles, ThatAreInUseSayByWhom) {
   const auto first = open("new.db", true);
   ASSERT_TRUE(first.ok());
   EXPECT_THAT(open("new.db", true).error().text, HasSubstr("in use by another server; stop that one"));
-  EXPECT_TRUE(open("new.db", false).ok());
+  EXPECT_THAT((*open("new.db", false))->in_memory(), HasSubstr("in use by another server"));
 }
 
 // Of models whose ladders are gone, as after a removal.
