@@ -120,8 +120,8 @@ size_t CpuOps::import_bytes(const HostMatrix& matrix, WeightRole role) const {
 }
 
 Result<Weight> CpuOps::import_weight(const HostMatrix& matrix, WeightRole role) {
-  Weight weight{
-      kept_dtype(matrix.dtype), matrix.rows, matrix.cols, matrix.data, false, matrix.scales, matrix.group};
+  Weight weight{kept_dtype(matrix.dtype), matrix.rows,   matrix.cols, matrix.data,
+                WeightLayout::rows,       matrix.scales, matrix.group};
   const size_t bytes = import_bytes(matrix, role);
   if (bytes == 0) return weight;
   FULMAR_ASSIGN(std::byte* const to, weights_.take(bytes));
@@ -130,12 +130,12 @@ Result<Weight> CpuOps::import_weight(const HostMatrix& matrix, WeightRole role) 
     pool_.parallel_for(strips_of(matrix.rows), 1, [&](int64_t first, int64_t last) {
       transpose_strips(matrix, first, last, to, scales);
     });
-    weight.transposed = true;
+    weight.layout = WeightLayout::strips;
     if (matrix.scales != nullptr) weight.scales = scales;
   } else if (is_multiplied_from_codes(matrix, role)) {
     auto* const scales = reinterpret_cast<float*>(to + interleaved_bytes(matrix));
     interleave(matrix, to, scales);
-    weight.interleaved = true;
+    weight.layout = WeightLayout::tiles;
     if (matrix.scales != nullptr) weight.scales = scales;
   } else {
     copy_matrix(matrix, to);

@@ -65,8 +65,8 @@ int64_t dot_outputs_per_piece(const Weight& weight, int64_t rows) {
   // Many rows are read again for each piece.
   const int64_t piece_bytes = rows > kMostDotRows ? kManyRowsPieceBytes : kPieceBytes;
   const int64_t outputs = std::min(piece_bytes / std::max<int64_t>(1, row_bytes), weight.out / kLeastPieces);
-  if (weight.transposed) return kStripOutputs;
-  const int64_t tile = weight.interleaved ? kDecodedOutputs : kDotTile;
+  if (weight.by_input()) return kStripOutputs;
+  const int64_t tile = weight.layout == WeightLayout::tiles ? kDecodedOutputs : kDotTile;
   return std::max<int64_t>(1, divide_up(outputs, tile)) * tile;
 }
 
@@ -83,7 +83,7 @@ DotPieces dot_pieces(const LinearTask& task, const LinearMode& mode, const Prepa
                            .out = task.out.as<float>(),
                            .out_stride = task.out.stride,
                            .one_order = mode.order == LinearOrder::fixed,
-                           .transposed = task.weight->transposed};
+                           .transposed = task.weight->by_input()};
   return {product,
           prepared,
           mode.activations,
@@ -244,7 +244,7 @@ PanelPieces panel_pieces(const LinearTask& task, int threads, const LinearMode& 
                .out = task.out.as<float>(),
                .out_stride = task.out.stride,
                .parts = static_cast<int>(mode.activations),
-               .transposed = task.weight->transposed};
+               .transposed = task.weight->by_input()};
   p.form = panel_form(task, mode, p.product);
   p.outputs = task.weight->out;
   p.depth_pieces = divide_up(p.product.depth, kPanelDepth);

@@ -45,7 +45,7 @@ int64_t most_dot_rows(const Weight& weight, const LinearMode& mode) {
 }
 
 LinearWay linear_way(int64_t rows, const Weight& weight, const LinearMode& mode, double zeros) {
-  if (weight.transposed) {
+  if (weight.by_input()) {
     if (mode.order == LinearOrder::fixed || rows <= kFewRows) return LinearWay::sparse;
     if (goes_by_amx(weight, mode) && rows > most_dot_rows(weight, mode)) {
       return zeros < kLeastZerosOfMany ? LinearWay::panels : LinearWay::sparse;
@@ -54,7 +54,8 @@ LinearWay linear_way(int64_t rows, const Weight& weight, const LinearMode& mode,
         zeros < (rows < least_decoded_rows(weight.dtype) ? kLeastZerosOfSome : kLeastZerosOfMany);
     return dense ? LinearWay::decoded : LinearWay::sparse;
   }
-  if (weight.interleaved) return rows <= most_coded_rows(mode) ? LinearWay::coded : LinearWay::decoded;
+  if (weight.layout == WeightLayout::tiles)
+    return rows <= most_coded_rows(mode) ? LinearWay::coded : LinearWay::decoded;
   if (mode.order == LinearOrder::fixed || rows <= most_dot_rows(weight, mode)) return LinearWay::dot;
   return LinearWay::panels;
 }

@@ -99,7 +99,7 @@ std::optional<double> float8_seconds(const Queue& queue, VendorGemm& gemm, const
   Weight weight{DType::f8_e4m3, size, size, weight_codes.data};
   weight.scales = scales + size;
   weight.group = size;
-  weight.stored_order = true;
+  weight.layout = WeightLayout::float8_rows;
   if (!gemm.run_float8(queue, codes, scales, weight, out)) return std::nullopt;
   return least_seconds(queue, [&] { gemm.run_float8(queue, codes, scales, weight, out); });
 }
@@ -141,7 +141,7 @@ Result<Ceilings> measure_ceilings(const Queue& queue, VendorGemm& gemm, int mult
   while (static_cast<size_t>(4 * size * size) * sizeof(Half) > bytes) size /= 2;
   const auto at = [&](int64_t row) { return static_cast<Half*>(to.data()) + row * size; };
   const Tensor in{at(0), DType::f16, size, size, size}, out{from.data(), DType::f16, size, size, size};
-  const Weight weight{DType::f16, size, size, at(size), false};
+  const Weight weight{DType::f16, size, size, at(size)};
   std::optional<double> multiplying;
   if (float8) {
     multiplying = float8_seconds(plain, gemm, in, {at(size), DType::f16, size, size, size}, out,

@@ -142,16 +142,17 @@ Weight GpuOps::codes_of(const HostMatrix& matrix, WeightRole role) const {
   Weight weight{matrix.dtype, matrix.rows, matrix.cols};
   weight.group = matrix.scales != nullptr ? matrix.group : 0;
   // The head's inputs are not rounded to FP8: its products are the logits.
-  weight.stored_order = options_.float8_inputs && role != WeightRole::head &&
-                        gpu::suits_float8(weight.dtype, weight.out, weight.in, weight.group);
-  weight.transposed = !weight.stored_order && skips_zeros(role) &&
-                      gpu::suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
+  const bool float8 = options_.float8_inputs && role != WeightRole::head &&
+                      gpu::suits_float8(weight.dtype, weight.out, weight.in, weight.group);
+  weight.layout =
+      float8 ? WeightLayout::float8_rows
+             : gpu::code_layout(weight.dtype, weight.out, weight.in, weight.group, skips_zeros(role));
   return weight;
 }
 
 size_t GpuOps::code_bytes(const Weight& weight) {
   if (!gpu::is_packed(weight)) return weight.bytes();
-  return gpu::packed_parts(weight.dtype, weight.out, weight.in, weight.transposed).bytes;
+  return gpu::packed_parts(weight.dtype, weight.out, weight.in, weight.by_input()).bytes;
 }
 
 Result<Weight> GpuOps::import_codes(const HostMatrix& matrix, WeightRole role) {
@@ -173,7 +174,7 @@ Result<Weight> GpuOps::import_codes(const HostMatrix& matrix, WeightRole role) {
   weight.scales = static_cast<const float*>(scales);
   const HostMatrix host{
       reinterpret_cast<const std::byte*>(matrix.scales), DType::f32, matrix.rows, groups, groups, 1};
-  upload_.matrix(queue_, host, scales, DType::f32, weight.transposed);
+  upload_.matrix(queue_, host, scales, DType::f32, weight.by_input());
   return weight;
 }
 
@@ -182,11 +183,11 @@ Result<Weight> GpuOps::import_weight(const HostMatrix& matrix, WeightRole role) 
   if (stays_quantised(matrix, role)) return import_codes(matrix, role);
   const DType target = imported_dtype(matrix.dtype, role);
   Weight weight{target, matrix.rows, matrix.cols};
-  weight.transposed = true;
-  weight.transposed = skips_zeros(role) && gpu::suits_sparse(1, weight);
+  weight.layout = WeightLayout::columns;
+  if (!skips_zeros(role) || !gpu::suits_sparse(1, weight)) weight.layout = WeightLayout::rows;
   FULMAR_ASSIGN(void* data, arena_.take(weight.bytes()));
   weight.data = data;
-  upload_.matrix(queue_, matrix, data, target, weight.transposed);
+  upload_.matrix(queue_, matrix, data, target, weight.by_input());
   return weight;
 }
 

@@ -107,7 +107,7 @@ void decode_row(DType dtype, const std::byte* codes, const float* scales, int64_
 }
 
 void decode_row(const Weight& weight, int64_t row, std::span<float> out) {
-  FULMAR_CHECK(!weight.transposed && static_cast<int64_t>(out.size()) == weight.in);
+  FULMAR_CHECK(!weight.by_input() && static_cast<int64_t>(out.size()) == weight.in);
   const auto* codes = static_cast<const std::byte*>(weight.data);
   const float* scales = weight.scales;
   if (scales != nullptr) scales += row * (weight.in / weight.group);
@@ -119,8 +119,8 @@ void rows_as_f32(const HostMatrix& matrix, int64_t first, std::span<float> out) 
   const auto cols = static_cast<size_t>(matrix.cols);
   FULMAR_CHECK(cols > 0 && out.size() % cols == 0);
   if (matrix.row_major()) {
-    const Weight rows{matrix.dtype, matrix.rows,   matrix.cols, matrix.data,
-                      false,        matrix.scales, matrix.group};
+    const Weight rows{matrix.dtype,       matrix.rows,   matrix.cols, matrix.data,
+                      WeightLayout::rows, matrix.scales, matrix.group};
     for (size_t at = 0; at < out.size(); at += cols) decode_row(rows, first++, out.subspan(at, cols));
     return;
   }

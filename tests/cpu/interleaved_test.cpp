@@ -106,11 +106,11 @@ TEST(Interleaved, ABackendImportsWhatItMultipliesAndLeavesEmbeddings) {
   EXPECT_EQ(ops->import_bytes(from.matrix, WeightRole::projection), interleaved_bytes(from.matrix));
   const auto projection = ops->import_weight(from.matrix, WeightRole::projection);
   ASSERT_TRUE(projection.ok());
-  EXPECT_TRUE(projection->interleaved);
+  EXPECT_EQ(projection->layout, WeightLayout::tiles);
   EXPECT_EQ(ops->import_bytes(from.matrix, WeightRole::embedding), 0u);
   const auto embedding = ops->import_weight(from.matrix, WeightRole::embedding);
   ASSERT_TRUE(embedding.ok());
-  EXPECT_FALSE(embedding->interleaved);
+  EXPECT_EQ(embedding->layout, WeightLayout::rows);
   EXPECT_EQ(embedding->data, from.matrix.data);
 }
 

@@ -128,7 +128,7 @@ TEST(LinearSparse, EveryFormatAtEveryShareOfZeros) {
                              {50, 136, 512, 0.2}}) {
         const ValueMatrix matrix(kind, s.out, s.in);
         const Weight weight = imported(*ops, matrix);
-        EXPECT_EQ(weight.transposed, multiplies_strips(kind.dtype)) << kind.name;
+        EXPECT_EQ(weight.layout == WeightLayout::strips, multiplies_strips(kind.dtype)) << kind.name;
         const std::vector<float> in = inputs(s.rows * s.in, s.zeros);
         EXPECT_LE(normalised_error(matrix, in, product(*ops, weight, in, s.rows), s.rows), kTolerance)
             << kind.name << ", rows " << s.rows << ", out " << s.out << ", in " << s.in;

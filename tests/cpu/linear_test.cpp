@@ -107,8 +107,12 @@ class CodedProduct {
     for (float& value : values) value = normal(random);
     scales_.resize(static_cast<size_t>(out * scales_per_row(quantisation, in)));
     encode_rows(quantisation, values, in, codes_.data() + 1, scales_.data());
-    weight_ = {quantisation.dtype,        out,   in,
-               codes_.data() + 1,         false, scales_.empty() ? nullptr : scales_.data(),
+    weight_ = {quantisation.dtype,
+               out,
+               in,
+               codes_.data() + 1,
+               WeightLayout::rows,
+               scales_.empty() ? nullptr : scales_.data(),
                group_of(quantisation, in)};
     in_.resize(static_cast<size_t>(rows * in));
     for (float& value : in_) value = normal(random);
@@ -163,7 +167,7 @@ class CodedProduct {
     interleave(matrix, interleaved_.data() + 1, interleaved_scales_.data());
     Weight weight = weight_;
     weight.data = interleaved_.data() + 1;
-    weight.interleaved = true;
+    weight.layout = WeightLayout::tiles;
     if (weight.scales != nullptr) weight.scales = interleaved_scales_.data();
     return weight;
   }

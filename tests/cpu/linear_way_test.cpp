@@ -6,8 +6,8 @@
 namespace fulmar {
 namespace {
 
-Weight weight_of(DType dtype, bool interleaved = false) {
-  return {.dtype = dtype, .out = 8, .in = 1024, .interleaved = interleaved};
+Weight weight_of(DType dtype, WeightLayout layout = WeightLayout::rows) {
+  return {.dtype = dtype, .out = 8, .in = 1024, .layout = layout};
 }
 
 TEST(LinearWay, WhatIsNotInterleavedIsNeverCoded) {
@@ -21,7 +21,7 @@ TEST(LinearWay, WhatIsNotInterleavedIsNeverCoded) {
 TEST(LinearWay, CodesAreMultipliedForAsManyRowsAsThatIsQuicker) {
   for (const auto activations : {CodedActivations::bits22, CodedActivations::bits15}) {
     const LinearMode mode{.activations = activations};
-    const Weight weight = weight_of(DType::q4_k, true);
+    const Weight weight = weight_of(DType::q4_k, WeightLayout::tiles);
     EXPECT_EQ(linear_way(1, weight, mode), LinearWay::coded);
     EXPECT_EQ(linear_way(most_coded_rows(mode), weight, mode), LinearWay::coded);
     EXPECT_EQ(linear_way(most_coded_rows(mode) + 1, weight, mode), LinearWay::decoded);
@@ -31,14 +31,14 @@ TEST(LinearWay, CodesAreMultipliedForAsManyRowsAsThatIsQuicker) {
 
 TEST(LinearWay, CodesMeetEightBitsInAnyNumber) {
   const LinearMode mode{.activations = CodedActivations::bits8};
-  EXPECT_EQ(linear_way(1'000'000, weight_of(DType::q8_0, true), mode), LinearWay::coded);
+  EXPECT_EQ(linear_way(1'000'000, weight_of(DType::q8_0, WeightLayout::tiles), mode), LinearWay::coded);
 }
 
 TEST(LinearWay, CodesMeetAnyNumberOfRowsWhereProductsOfBytesAreQuick) {
   for (const auto activations :
        {CodedActivations::bits22, CodedActivations::bits15, CodedActivations::bits8}) {
     const LinearMode mode{.activations = activations, .has_vnni = true};
-    EXPECT_EQ(linear_way(1'000'000, weight_of(DType::q8_0, true), mode), LinearWay::coded);
+    EXPECT_EQ(linear_way(1'000'000, weight_of(DType::q8_0, WeightLayout::tiles), mode), LinearWay::coded);
     EXPECT_EQ(linear_way(1'000'000, weight_of(DType::q8_0), mode), LinearWay::panels);
   }
 }
@@ -48,13 +48,14 @@ TEST(LinearWay, AFixedOrderKnowsNoRows) {
   for (const Format& format : kFormats) {
     for (const int64_t rows : {int64_t{1}, int64_t{6}, kMostDotRows, kMostDotRows + 1, int64_t{1000}}) {
       EXPECT_EQ(linear_way(rows, weight_of(format.dtype), mode), LinearWay::dot) << format.name;
-      EXPECT_EQ(linear_way(rows, weight_of(format.dtype, true), mode), LinearWay::coded) << format.name;
+      EXPECT_EQ(linear_way(rows, weight_of(format.dtype, WeightLayout::tiles), mode), LinearWay::coded)
+          << format.name;
     }
   }
 }
 
 TEST(LinearWay, TransposedWeightsOfManyRowsAndFewZerosAreDecoded) {
-  const Weight weight{.dtype = DType::q4_0, .out = 8, .in = 1024, .transposed = true};
+  const Weight weight{.dtype = DType::q4_0, .out = 8, .in = 1024, .layout = WeightLayout::strips};
   EXPECT_EQ(linear_way(1, weight, {}, 0), LinearWay::sparse) << "fewer bytes, whatever their share";
   EXPECT_EQ(linear_way(1000, weight, {}, 0.95), LinearWay::sparse);
   EXPECT_EQ(linear_way(1000, weight, {}, 0.3), LinearWay::decoded);
@@ -69,11 +70,11 @@ TEST(LinearWay, AmxTakesFewerRowsOfSixteenBitsAndDenseTransposedOnes) {
     EXPECT_LT(most, kMostDotRows);
     EXPECT_EQ(linear_way(most, weight, amx), LinearWay::dot);
     EXPECT_EQ(linear_way(most + 1, weight, amx), LinearWay::panels);
-    const Weight transposed{.dtype = dtype, .out = 8, .in = 1024, .transposed = true};
-    EXPECT_EQ(linear_way(1000, transposed, amx, 0.3), LinearWay::panels);
-    EXPECT_EQ(linear_way(1000, transposed, amx, 0.95), LinearWay::sparse);
-    EXPECT_EQ(linear_way(1000, transposed, {}, 0.3), LinearWay::decoded);
-    EXPECT_EQ(linear_way(1000, transposed, {.order = LinearOrder::fixed, .has_amx = true}, 0.3),
+    const Weight strips{.dtype = dtype, .out = 8, .in = 1024, .layout = WeightLayout::strips};
+    EXPECT_EQ(linear_way(1000, strips, amx, 0.3), LinearWay::panels);
+    EXPECT_EQ(linear_way(1000, strips, amx, 0.95), LinearWay::sparse);
+    EXPECT_EQ(linear_way(1000, strips, {}, 0.3), LinearWay::decoded);
+    EXPECT_EQ(linear_way(1000, strips, {.order = LinearOrder::fixed, .has_amx = true}, 0.3),
               LinearWay::sparse);
   }
   EXPECT_EQ(most_dot_rows(weight_of(DType::f32), amx), kMostDotRows);

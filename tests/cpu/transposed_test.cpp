@@ -163,8 +163,8 @@ TEST(Transposed, ABackendTransposesTheValueMatrixAlone) {
   const auto value = ops->import_weight(from.matrix, WeightRole::ffn_value);
   const auto key = ops->import_weight(from.matrix, WeightRole::ffn_key);
   ASSERT_TRUE(value.ok() && key.ok());
-  EXPECT_TRUE(value->transposed);
-  EXPECT_FALSE(key->transposed);
+  EXPECT_EQ(value->layout, WeightLayout::strips);
+  EXPECT_NE(key->layout, WeightLayout::strips);
   EXPECT_EQ(key->data, from.matrix.data) << "borrowed";
 }
 

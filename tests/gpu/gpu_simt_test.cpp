@@ -36,7 +36,7 @@ class GpuDotProducts : public GpuTest, public testing::WithParamInterface<DType>
     OpsRig rig(*ops_, 5);
     const Tensor x = rig.sparse_tensor(kManyRows, in, GetParam(), -1, 1, zeros).tensor;
     const Weight weight = rig.weight(out, in, GetParam(), role).weight;
-    EXPECT_FALSE(weight.transposed);
+    EXPECT_FALSE(weight.by_input());
     const Doubles all = product(rig, x, kManyRows, weight, to);
     for (int64_t rows = 1; rows <= 8; rows++) {
       const auto size = static_cast<std::ptrdiff_t>(all.size()) / kManyRows * rows;

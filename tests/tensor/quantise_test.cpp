@@ -120,7 +120,7 @@ struct Packed {
             rows,
             cols,
             codes.data(),
-            false,
+            WeightLayout::rows,
             scales.empty() ? nullptr : scales.data(),
             group_of(quantisation, cols)};
   }

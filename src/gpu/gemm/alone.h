@@ -24,10 +24,11 @@ void run_alone(const GemmResources& resources, const Queue& queue, const Gemm& p
   // Whole tiles of packed outputs, which also keeps the library's alignment.
   const int64_t most = static_cast<int64_t>(buffer.bytes()) / row_bytes / kPackedOuts * kPackedOuts;
   FULMAR_CHECK(most > 0, "no room was made for decoded weights");
+  const WeightLayout layout = weight.by_input() ? WeightLayout::columns : WeightLayout::rows;
   for (int64_t first = 0; first < weight.out; first += most) {
     const int64_t outs = std::min(most, weight.out - first);
     dequantise(queue, weight, first, outs, buffer.data(), in.dtype);
-    const Weight decoded{in.dtype, outs, weight.in, buffer.data(), weight.transposed};
+    const Weight decoded{in.dtype, outs, weight.in, buffer.data(), layout};
     multiply(in, decoded, out.slice_cols(first, outs));
   }
   apply_epilogue(queue, out, epilogue);

@@ -195,13 +195,13 @@ bool GemmDispatcher::suits_lone_row(const Weight& weight) {
 }
 
 void GemmDispatcher::add_lone_value(Tensor in, const Weight& weight, Tensor out) {
-  if (weight.transposed) return run_sparse_q(resources_, main_, {in, weight, out});
+  if (weight.by_input()) return run_sparse_q(resources_, main_, {in, weight, out});
   const Gemv whole[] = {{{in, {}}, weight, {out, {}}, Epilogue::none, true}};
   run_row(whole);
 }
 
 bool GemmDispatcher::suits_lone_value(const Weight& weight) {
-  if (!weight.transposed) return suits_skinny_q(weight, 1);
+  if (!weight.by_input()) return suits_skinny_q(weight, 1);
   return suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
 }
 

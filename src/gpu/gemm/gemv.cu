@@ -7,6 +7,7 @@
 #include "gpu/gemm/epilogue.h"
 #include "gpu/gemm/gemv.h"
 #include "gpu/gemm/gemv_norm.h"
+#include "gpu/gemm/grouped.h"
 
 namespace fulmar::gpu {
 
@@ -28,20 +29,11 @@ struct StreamedMatrix {
 };
 
 template <class T>
-struct StreamedMatrices {
-  int count, k, tiles;
+struct StreamedMatrices : Grouped<StreamedMatrix<T>> {
+  int k;
   LaunchPlace place;
   float remainder_factor;
-  StreamedMatrix<T> each[kMostGemms];
 };
-
-template <class T>
-__device__ __forceinline__ const StreamedMatrix<T>& product_of(const StreamedMatrices<T>& products,
-                                                               int tile) {
-  int index = 0;
-  while (index + 1 < products.count && tile >= products.each[index + 1].first_tile) index++;
-  return products.each[index];
-}
 
 // A block's tiles: `whole` that follow one another, and perhaps one more or half of one.
 struct BlockTiles {
@@ -86,9 +78,7 @@ __global__ void __launch_bounds__(kStreamThreads, 2)
   extern __shared__ uint4 shared[];
   const BlockTiles own(products.tiles);
   pdl_begin(products.place);
-  const auto product_of_tile = [&](int i) -> const StreamedMatrix<T>& {
-    return product_of(products, own.tile(i));
-  };
+  const auto product_of_tile = [&](int i) -> const StreamedMatrix<T>& { return products.at(own.tile(i)); };
   // Rows that no matrix has repeat its last one; nobody takes what comes of them.
   const auto tile_of = [&](int i) -> StreamTile<T> {
     const StreamedMatrix<T>& product = product_of_tile(i);
@@ -120,7 +110,7 @@ __global__ void __launch_bounds__(kStreamThreads, 2)
   for (int at = threadIdx.x; at < own.count() * kStreamTile; at += kStreamThreads) {
     const int i = at / kStreamTile, of_tile = at % kStreamTile;
     if (own.is_half(i) && of_tile >= kTileHalf) continue;
-    const StreamedMatrix<T>& product = product_of(products, own.tile(i));
+    const StreamedMatrix<T>& product = products.at(own.tile(i));
     const int out = (own.tile(i) - product.first_tile) * kStreamTile + own.begin(i) + of_tile;
     if (out < product.outs) put(product, out, stream_sum(part, at, products.k));
   }
@@ -130,7 +120,7 @@ __global__ void __launch_bounds__(kStreamThreads, 2)
 }  // namespace
 
 bool suits_gemv(const Weight& weight) {
-  return weight.plain16() && !weight.transposed && weight.in % kStreamPiece == 0 &&
+  return weight.plain16() && !weight.by_input() && weight.in % kStreamPiece == 0 &&
          stream_shared_bytes(weight.in) <= kMostStreamShared &&
          reinterpret_cast<uintptr_t>(weight.data) % 16 == 0;
 }
@@ -139,7 +129,6 @@ namespace {
 
 template <class T>
 StreamedMatrices<T> products_of(std::span<const Gemv> list, bool made) {
-  FULMAR_CHECK(list.size() <= kMostGemms);
   StreamedMatrices<T> products{};
   products.k = static_cast<int>(list.front().weight.in);
   const bool pairs = made || !list.front().in.remainder.empty();
@@ -148,18 +137,17 @@ StreamedMatrices<T> products_of(std::span<const Gemv> list, bool made) {
     FULMAR_CHECK(one.weight.in == products.k && suits_gemv(one.weight));
     const bool wide = one.out.high.dtype == DType::f32;
     FULMAR_CHECK((wide || !one.adds) && (made || pairs == !one.in.remainder.empty()));
-    products.each[products.count++] = {
-        one.in.high.as<const T>(),
-        one.in.remainder.as<const T>(),
-        one.mix,
-        static_cast<const T*>(one.weight.data),
-        wide ? one.out.high.as<float>() : nullptr,
-        {wide ? nullptr : one.out.high.as<T>(), wide ? nullptr : one.out.remainder.as<T>()},
-        static_cast<int>(one.weight.out),
-        products.tiles,
-        one.adds,
-        one.epilogue};
-    products.tiles += tiles_of(one.weight);
+    products.add({one.in.high.as<const T>(),
+                  one.in.remainder.as<const T>(),
+                  one.mix,
+                  static_cast<const T*>(one.weight.data),
+                  wide ? one.out.high.as<float>() : nullptr,
+                  {wide ? nullptr : one.out.high.as<T>(), wide ? nullptr : one.out.remainder.as<T>()},
+                  static_cast<int>(one.weight.out),
+                  0,
+                  one.adds,
+                  one.epilogue},
+                 tiles_of(one.weight));
   }
   return products;
 }

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "gpu/gemm/epilogue.h"
+#include "gpu/gemm/grouped.h"
 #include "gpu/gemm/mma.h"
 #include "gpu/gemm/mma_product.h"
 #include "gpu/gemm/split_k.h"
@@ -24,11 +25,10 @@ struct TiledMatrix {
 };
 
 template <class T, class Matrix>
-struct TiledMatrices {
-  int count, rows, k, slices, steps;  // steps of a slice
-  float* partial;                     // [tiles, slices, tile]
-  uint32_t* counters;                 // [tiles]
-  TiledMatrix<T, Matrix> each[kMostGemms];
+struct TiledMatrices : Grouped<TiledMatrix<T, Matrix>> {
+  int rows, k, slices, steps;  // steps of a slice
+  float* partial;              // [tiles, slices, tile]
+  uint32_t* counters;          // [tiles]
 };
 
 // f(row, out) for the first of every four outputs of a tile's rows.
@@ -44,9 +44,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocksEach)
     mma_kernel(const __grid_constant__ TiledMatrices<T, typename Weights::Matrix> products) {
   extern __shared__ __align__(16) unsigned char shared[];
   constexpr int kTileSums = Shape::kRows * Shape::kOuts;
-  int index = 0;
-  while (index + 1 < products.count && blockIdx.x >= products.each[index + 1].first_tile) index++;
-  const TiledMatrix<T, typename Weights::Matrix>& p = products.each[index];
+  const TiledMatrix<T, typename Weights::Matrix>& p = products.at(blockIdx.x);
   const int first_out = (blockIdx.x - p.first_tile) * Shape::kOuts, first_row = blockIdx.y * Shape::kRows;
   const int rows = min(products.rows - first_row, Shape::kRows), outs = min(p.outs - first_out, Shape::kOuts);
   const int first = blockIdx.z * products.steps * Shape::kStep;
@@ -150,22 +148,22 @@ void launch_tiles(const Queue& queue, GemmList list, const MmaPlan& plan, float*
   products.steps = static_cast<int>(plan.steps);
   products.partial = partial;
   products.counters = counters;
-  int tiles = 0;
   for (const Gemm& one : list) {
     products.rows = static_cast<int>(one.in.rows);
     products.k = static_cast<int>(one.weight.in);
     FULMAR_CHECK(one.weight.out % 4 == 0 && one.weight.in == list.front().weight.in);
     const bool wide = one.out.dtype == DType::f32;
-    products.each[products.count++] = {{one.in.as<const T>(), one.in.stride},
-                                       matrix_of(one.weight),
-                                       {wide ? nullptr : one.out.as<T>(), one.out.stride},
-                                       {wide ? one.out.as<float>() : nullptr, one.out.stride},
-                                       static_cast<int>(one.weight.out),
-                                       tiles,
-                                       one.epilogue};
-    tiles += static_cast<int>(out_tiles_of<Shape>(one));
+    products.add({{one.in.as<const T>(), one.in.stride},
+                  matrix_of(one.weight),
+                  {wide ? nullptr : one.out.as<T>(), one.out.stride},
+                  {wide ? one.out.as<float>() : nullptr, one.out.stride},
+                  static_cast<int>(one.weight.out),
+                  0,
+                  one.epilogue},
+                 out_tiles_of<Shape>(one));
   }
-  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(row_tiles_of<Shape>(products.rows)),
+  const dim3 grid(static_cast<unsigned>(products.tiles),
+                  static_cast<unsigned>(row_tiles_of<Shape>(products.rows)),
                   static_cast<unsigned>(plan.slices));
   launch(queue, kernel, grid, dim3(kTileThreads), Shape::kBytes, products);
 }

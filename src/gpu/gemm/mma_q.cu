@@ -81,7 +81,7 @@ void launch_mma_q(const Queue& queue, GemmList products, const MmaPlan& plan, fl
   FULMAR_CHECK(products.size() <= kMostGemms);
   const Gemm& any = products.front();
   for (const Gemm& one : products) {
-    FULMAR_CHECK(one.weight.dtype == any.weight.dtype && !one.weight.transposed);
+    FULMAR_CHECK(one.weight.dtype == any.weight.dtype && !one.weight.by_input());
   }
   FULMAR_CHECK(any.in.dtype == DType::f16);
   with_packed_tile(any.in.rows, plan.fixed_order, [&](auto shape) {

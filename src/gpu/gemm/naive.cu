@@ -50,8 +50,8 @@ unsigned groups(int64_t count, int each) { return static_cast<unsigned>((count +
 void launch_naive(const Queue& queue, Tensor in, const Weight& weight, Tensor out) {
   with_activation(in.dtype, [&](auto sample) {
     using T = decltype(sample);
-    const SteppedMatrix<T> matrix{static_cast<const T*>(weight.data), weight.transposed ? 1 : weight.in,
-                                  weight.transposed ? weight.out : 1, weight.out, weight.in};
+    const SteppedMatrix<T> matrix{static_cast<const T*>(weight.data), weight.by_input() ? 1 : weight.in,
+                                  weight.by_input() ? weight.out : 1, weight.out, weight.in};
     const dim3 grid(groups(weight.out, kPlainWarps), groups(in.rows, kPlainRows));
     if (out.dtype == DType::f32) {
       launch(queue, naive_kernel<T, float>, grid, dim3(kPlainWarps * kWarp), 0, rows_of<const T>(in), in.rows,

@@ -40,7 +40,7 @@ inline bool suits_tiled_out(const Gemm& product, int64_t grain, const GemmDevice
 inline bool suit_packed(GemmList products) {
   const Weight& any = products.front().weight;
   return all_of(products, [&](const Gemm& one) {
-    return is_packed(one.weight) && !one.weight.transposed && one.weight.dtype == any.dtype &&
+    return one.weight.layout == WeightLayout::fragments && one.weight.dtype == any.dtype &&
            whole_vectors(one.in);
   });
 }
@@ -52,7 +52,7 @@ inline bool outs_by_fours(GemmList products) {
 // Returns whether kernels of codes that are packed transposed take the down-projection.
 inline bool suits_sparse_q(const Gemm& one) {
   const Weight& weight = one.weight;
-  return weight.transposed && one.epilogue == Epilogue::none && one.out.dtype == one.in.dtype &&
+  return weight.by_input() && one.epilogue == Epilogue::none && one.out.dtype == one.in.dtype &&
          suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
 }
 

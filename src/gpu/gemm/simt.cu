@@ -7,6 +7,7 @@
 #include "gpu/device/dot.h"
 #include "gpu/device/warp_sums.h"
 #include "gpu/gemm/epilogue.h"
+#include "gpu/gemm/grouped.h"
 #include "gpu/gemm/simt.h"
 
 namespace fulmar::gpu {
@@ -31,15 +32,9 @@ struct DotMatrix {
   void* out;
   int64_t out_stride;
   int k, outs;
-  int first_block;
+  int first_tile;
   bool wide;  // out is f32
   Epilogue epilogue;
-};
-
-template <class T>
-struct DotMatrices {
-  int count;
-  DotMatrix<T> each[kMostGemms];
 };
 
 // One warp's share of four outputs. Outputs past the end repeat the last one; their results mean nothing.
@@ -79,17 +74,15 @@ __device__ __forceinline__ void multiply_dots(const DotMatrix<T>& product, int f
 }
 
 template <class T, int kRows>
-__global__ void __launch_bounds__(kDotThreads) simt_kernel(const __grid_constant__ DotMatrices<T> products) {
+__global__ void __launch_bounds__(kDotThreads)
+    simt_kernel(const __grid_constant__ Grouped<DotMatrix<T>> products) {
   using Shape = DotShape<kRows>;
   constexpr int kSums = Shape::kSums;
   __shared__ float part[Shape::kGroups][Shape::kShares][kSums];
-  int index = 0;
-  while (index + 1 < products.count && static_cast<int>(blockIdx.x) >= products.each[index + 1].first_block)
-    index++;
-  const DotMatrix<T>& product = products.each[index];
+  const DotMatrix<T>& product = products.at(blockIdx.x);
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int group = warp / Shape::kShares, share = warp % Shape::kShares;
-  const int first_out = (static_cast<int>(blockIdx.x) - product.first_block) * Shape::kOuts;
+  const int first_out = (static_cast<int>(blockIdx.x) - product.first_tile) * Shape::kOuts;
   pdl_launch_next();
   pdl_wait();
   float sum[kSums] = {};
@@ -114,28 +107,22 @@ __global__ void __launch_bounds__(kDotThreads) simt_kernel(const __grid_constant
 
 template <class T, int kRows>
 void launch_simt_of(const Queue& queue, GemmList list) {
-  DotMatrices<T> products{};
-  int blocks = 0;
+  Grouped<DotMatrix<T>> products{};
   for (const Gemm& one : list) {
-    products.each[products.count++] = {rows_of<const T>(one.in),
-                                       static_cast<const T*>(one.weight.data),
-                                       one.out.data,
-                                       one.out.stride,
-                                       static_cast<int>(one.weight.in),
-                                       static_cast<int>(one.weight.out),
-                                       blocks,
-                                       one.out.dtype == DType::f32,
-                                       one.epilogue};
-    blocks += static_cast<int>((one.weight.out + DotShape<kRows>::kOuts - 1) / DotShape<kRows>::kOuts);
+    products.add({rows_of<const T>(one.in), static_cast<const T*>(one.weight.data), one.out.data,
+                  one.out.stride, static_cast<int>(one.weight.in), static_cast<int>(one.weight.out), 0,
+                  one.out.dtype == DType::f32, one.epilogue},
+                 (one.weight.out + DotShape<kRows>::kOuts - 1) / DotShape<kRows>::kOuts);
   }
-  launch(queue, simt_kernel<T, kRows>, dim3(static_cast<unsigned>(blocks)), dim3(kDotThreads), 0, products);
+  launch(queue, simt_kernel<T, kRows>, dim3(static_cast<unsigned>(products.tiles)), dim3(kDotThreads), 0,
+         products);
 }
 
 }  // namespace
 
 void launch_simt(const Queue& queue, GemmList products) {
   const Tensor in = products.front().in;
-  FULMAR_CHECK(products.size() <= kMostGemms && in.rows <= kMostSimtRows);
+  FULMAR_CHECK(in.rows <= kMostSimtRows);
   with_activation(in.dtype, [&](auto sample) {
     using T = decltype(sample);
     constexpr decltype(&launch_simt_of<T, 1>) kByRows[kMostSimtRows] = {

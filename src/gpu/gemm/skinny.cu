@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "gpu/gemm/epilogue.h"
+#include "gpu/gemm/grouped.h"
 #include "gpu/gemm/skinny.h"
 #include "gpu/gemm/skinny_product.h"
 
@@ -21,16 +22,15 @@ struct SkinnyMatrix {
   void* out;
   int64_t out_stride;
   int k, outs;
-  int first_block;
+  int first_tile;
   bool wide;  // out is f32
   Epilogue epilogue;
 };
 
 template <class T>
-struct SkinnyMatrices {
-  int count, rows;
+struct SkinnyMatrices : Grouped<SkinnyMatrix<T>> {
+  int rows;
   LaunchPlace place;
-  SkinnyMatrix<T> each[kMostGemms];
 };
 
 // Along y of the grid: groups of kTiles * 8 rows.
@@ -39,11 +39,9 @@ __global__ void __launch_bounds__(kFewRowsThreads, 2)
     skinny_kernel(const __grid_constant__ SkinnyMatrices<T> products) {
   constexpr int kTileStride = kTileOut + 1;
   __shared__ float part[kFewRowsWarps][kTiles * kTileRows * kTileStride];
-  int index = 0;
-  while (index + 1 < products.count && blockIdx.x >= products.each[index + 1].first_block) index++;
-  const SkinnyMatrix<T>& product = products.each[index];
+  const SkinnyMatrix<T>& product = products.at(blockIdx.x);
   const int warp = threadIdx.x / kWarp;
-  const int64_t first_out = static_cast<int64_t>(blockIdx.x - product.first_block) * kTileOut;
+  const int64_t first_out = static_cast<int64_t>(blockIdx.x - product.first_tile) * kTileOut;
   pdl_begin(products.place);
   float sum[kTiles][4] = {};
   const int first_row = blockIdx.y * kTiles * kTileRows,
@@ -80,23 +78,22 @@ template <class T, int kTiles>
 void launch_skinny_of(const Queue& queue, GemmList list, LaunchPlace place) {
   SkinnyMatrices<T> products{};
   products.place = place;
-  int blocks = 0;
   for (const Gemm& one : list) {
     products.rows = static_cast<int>(one.in.rows);
-    products.each[products.count++] = {{one.in.as<const T>(), one.in.stride},
-                                       static_cast<const T*>(one.weight.data),
-                                       one.out.data,
-                                       one.out.stride,
-                                       static_cast<int>(one.weight.in),
-                                       static_cast<int>(one.weight.out),
-                                       blocks,
-                                       one.out.dtype == DType::f32,
-                                       one.epilogue};
-    blocks += static_cast<int>((one.weight.out + kTileOut - 1) / kTileOut);
+    products.add({{one.in.as<const T>(), one.in.stride},
+                  static_cast<const T*>(one.weight.data),
+                  one.out.data,
+                  one.out.stride,
+                  static_cast<int>(one.weight.in),
+                  static_cast<int>(one.weight.out),
+                  0,
+                  one.out.dtype == DType::f32,
+                  one.epilogue},
+                 (one.weight.out + kTileOut - 1) / kTileOut);
   }
   launch(queue, skinny_kernel<T, kTiles>,
-         dim3(static_cast<unsigned>(blocks), row_groups(products.rows, kTiles)), dim3(kFewRowsThreads), 0,
-         products);
+         dim3(static_cast<unsigned>(products.tiles), row_groups(products.rows, kTiles)),
+         dim3(kFewRowsThreads), 0, products);
 }
 
 bool aligned16(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
@@ -104,7 +101,7 @@ bool aligned16(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16
 }  // namespace
 
 bool suits_skinny(Tensor in, const Weight& weight) {
-  return weight.plain16() && weight.dtype == in.dtype && !weight.transposed && weight.in % 8 == 0 &&
+  return weight.plain16() && weight.dtype == in.dtype && !weight.by_input() && weight.in % 8 == 0 &&
          in.stride % 8 == 0 && aligned16(in.data) && aligned16(weight.data);
 }
 

@@ -7,6 +7,7 @@
 #include "gpu/device/equal_share.h"
 #include "gpu/device/pair.h"
 #include "gpu/gemm/epilogue.h"
+#include "gpu/gemm/grouped.h"
 #include "gpu/gemm/skinny_q.h"
 #include "gpu/gemm/skinny_q_stream.h"
 
@@ -33,19 +34,11 @@ struct PackedProduct {
 };
 
 template <class T>
-struct PackedProducts {
-  int count, rows, columns, tiles, pieces;
+struct PackedProducts : Grouped<PackedProduct<T>> {
+  int rows, columns, pieces;
   LaunchPlace place;
   float remainder_factor;
-  PackedProduct<T> each[kMostGemms];
 };
-
-template <class T>
-__device__ __forceinline__ const PackedProduct<T>& packed_product_of(const PackedProducts<T>& a, int tile) {
-  int index = 0;
-  while (index + 1 < a.count && tile >= a.each[index + 1].first_tile) index++;
-  return a.each[index];
-}
 
 template <class T>
 __device__ __forceinline__ void store_finished(const PackedProduct<T>& product, int row, int out, float x) {
@@ -76,7 +69,7 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
   pdl_begin(a.place);
   if constexpr (kKind == CodeKind::levels) fill_level_pairs(table, a.each[0].weight.nf4);
   const auto tile_of = [&](int tile) -> PackedTile {
-    const PackedProduct<T>& of = packed_product_of(a, tile);
+    const PackedProduct<T>& of = a.at(tile);
     return {&of.weight, tile - of.first_tile};
   };
   PackedStream<T, kKind, kScales, kPackedWarps, decltype(tile_of), kOrder> stream(tile_of, pieces, own.first,
@@ -89,7 +82,7 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
   uint4* inputs = pieces.own(shared, a.columns);
   const T* loaded = nullptr;
   const auto inputs_of = [&](int tile) -> const uint4* {
-    const PackedProduct<T>& of = packed_product_of(a, tile);
+    const PackedProduct<T>& of = a.at(tile);
     if (of.in.data != loaded) {
       loaded = of.in.data;
       copy_warp_inputs(of.in, of.remainder, a.columns, pieces, inputs);
@@ -106,7 +99,7 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
     __syncthreads();
     for (int i = threadIdx.x; i < tiles * kPackedOuts * a.rows; i += kPackedThreads) {
       const int of_tile = i % kPackedOuts, row = i / kPackedOuts % a.rows, t = i / kPackedOuts / a.rows;
-      const PackedProduct<T>& of = packed_product_of(a, begin + t);
+      const PackedProduct<T>& of = a.at(begin + t);
       const int out = (begin + t - of.first_tile) * kPackedOuts + of_tile;
       if (out >= of.weight.outs) continue;
       float high = 0, low = 0;
@@ -146,17 +139,16 @@ PackedProducts<T> packed_products_of(std::span<const Gemv> list) {
     FULMAR_CHECK(suits_skinny_q(one.weight, products.columns) && !one.in.high.empty());
     FULMAR_CHECK((wide || !one.adds) && pairs == !one.in.remainder.empty() &&
                  one.in.high.rows == products.rows && (!pairs || products.rows == 1));
-    products.each[products.count++] = {
-        {one.in.high.as<const T>(), one.in.high.stride},
-        one.in.remainder.as<const T>(),
-        packed_matrix_of(one.weight),
-        wide ? one.out.high.as<float>() : nullptr,
-        {wide ? nullptr : one.out.high.as<T>(), wide ? nullptr : one.out.remainder.as<T>()},
-        one.out.high.stride,
-        products.tiles,
-        one.adds,
-        one.epilogue};
-    products.tiles += packed_tiles_of(one.weight);
+    products.add({{one.in.high.as<const T>(), one.in.high.stride},
+                  one.in.remainder.as<const T>(),
+                  packed_matrix_of(one.weight),
+                  wide ? one.out.high.as<float>() : nullptr,
+                  {wide ? nullptr : one.out.high.as<T>(), wide ? nullptr : one.out.remainder.as<T>()},
+                  one.out.high.stride,
+                  0,
+                  one.adds,
+                  one.epilogue},
+                 packed_tiles_of(one.weight));
   }
   return products;
 }
@@ -165,7 +157,7 @@ PackedProducts<T> packed_products_of(std::span<const Gemv> list) {
 
 bool suits_skinny_q(const Weight& weight, int64_t rows) {
   const bool codes = is_packed(weight) || (is_float8_rows(weight) && weight.in % kPackedInputs == 0);
-  return codes && !weight.transposed && rows <= kMostSkinnyQRows &&
+  return codes && !weight.by_input() && rows <= kMostSkinnyQRows &&
          input_bytes(weight.in, std::max<int64_t>(rows, 2)) <= kMostInputBytes;
 }
 

@@ -169,7 +169,7 @@ void launch_sparse_of(const Queue& queue, const SparsePlan& plan, const Gemm& ge
 }  // namespace
 
 bool suits_sparse(int64_t rows, const Weight& weight) {
-  return weight.plain16() && rows <= kMostSparseRows && weight.transposed && weight.out % kSparseOuts == 0 &&
+  return weight.plain16() && rows <= kMostSparseRows && weight.by_input() && weight.out % kSparseOuts == 0 &&
          weight.in % kLeastSlice == 0;
 }
 

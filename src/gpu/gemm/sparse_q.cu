@@ -289,7 +289,7 @@ void launch_value(const Queue& queue, PackedValueArguments<T>& a) {
 void launch_sparse_q(const Queue& queue, const SparsePlan& plan, const Gemm& gemm, const SplitWork& work) {
   const Tensor in = gemm.in, out = gemm.out;
   const Weight& weight = gemm.weight;
-  FULMAR_CHECK(is_packed(weight) && weight.transposed && packed_kind(weight) != CodeKind::six);
+  FULMAR_CHECK(weight.layout == WeightLayout::packed_columns && packed_kind(weight) != CodeKind::six);
   with_activation(in.dtype, [&](auto sample) {
     using T = decltype(sample);
     const bool wide = out.dtype == DType::f32;

@@ -10,7 +10,7 @@ constinit const Kernel kWgmmaQKernel{
         [](GemmList products, const GemmDevice&) {
           const Gemm& any = products.front();
           if (any.in.dtype != DType::f16 || !whole_vectors(any.in)) return false;
-          if (any.weight.transposed) return products.size() == 1 && suits_sparse_q(any);
+          if (any.weight.by_input()) return products.size() == 1 && suits_sparse_q(any);
           return suit_packed(products) && outs_by_fours(products);
         },
     .launch =

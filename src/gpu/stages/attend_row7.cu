@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(kAttendThreads)
 bool suits_attend_row7(const TimeMix7& att, bool first_block) {
   const auto fits = [](const LowRank& path, int64_t most) {
     return path.second.plain16() && path.second.in % 8 == 0 && path.second.in <= most &&
-           !path.second.transposed;
+           !path.second.by_input();
   };
   constexpr int64_t kOthers = kAttendPieces * kAttendPiece;
   return att.head_size == kHeadSize && fits(att.w, kOthers) && fits(att.a, kOthers) &&

@@ -150,8 +150,8 @@ size_t shared_bytes(const Weight& key, int64_t columns, int64_t blocks) {
 }  // namespace
 
 int64_t ffn_packed_parts(int64_t rows, const Weight& key, const Weight& value, const DeviceFacts& facts) {
-  const bool suits = rows >= 1 && rows <= kMostFfnPackedRows && is_packed(key) && !key.transposed &&
-                     value.transposed && value.dtype == key.dtype && key.out % kPackedGroup == 0 &&
+  const bool suits = rows >= 1 && rows <= kMostFfnPackedRows && key.layout == WeightLayout::fragments &&
+                     value.by_input() && value.dtype == key.dtype && key.out % kPackedGroup == 0 &&
                      suits_packing_transposed(value.dtype, value.out, value.in, value.group);
   if (!suits) return 0;
   const int64_t blocks = group_blocks(key.out, facts.multiprocessors);

@@ -220,10 +220,10 @@ __global__ void __launch_bounds__(kFfnThreads) sum_parts_kernel(const __grid_con
 int64_t ffn_row_parts(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate) {
   constexpr int64_t kMostVectors = 4;
   const bool suits = key.plain16() && value.plain16() && (gate.empty() || gate.plain16()) &&
-                     !key.transposed && value.transposed && key.in % kStreamPiece == 0 &&
+                     !key.by_input() && value.by_input() && key.in % kStreamPiece == 0 &&
                      stream_shared_bytes(key.in) <= kMostStreamShared && key.out % kFfnTileOut == 0 &&
                      value.out % kSumOuts == 0 && value.out <= kMostVectors * kFfnThreads * kFfnVector &&
-                     !gate.transposed && gate.out % kFfnTileOut == 0;
+                     !gate.by_input() && gate.out % kFfnTileOut == 0;
   if (!suits) return 0;
   const int64_t tiles = (key.out + gate.out) / kFfnTileOut;
   return std::max<int64_t>(std::min<int64_t>(2 * multiprocessors, tiles),

@@ -232,7 +232,7 @@ constexpr size_t kTileBytes = size_t{kFfnRowsWarps} * kTileNumbers * sizeof(floa
 
 int64_t ffn_rows_parts(Tensor in, const Weight& key, const Weight& value, int multiprocessors) {
   const bool suits = in.rows >= 2 && in.rows <= kMostFfnRows && suits_skinny(in, key) && value.plain16() &&
-                     key.dtype == value.dtype && value.transposed && key.in % kInputPiece == 0 &&
+                     key.dtype == value.dtype && value.by_input() && key.in % kInputPiece == 0 &&
                      key.in <= int64_t{kMostInputPieces} * kFfnRowsWarps * kInputPiece &&
                      key.out % kHiddenTile == 0 && value.out % kKeptOuts == 0;
   if (!suits) return 0;

@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kLowRank7Threads, 2)
 }  // namespace
 
 bool suits_second_half7(const Weight& second) {
-  return second.plain16() && !second.transposed && second.in % 8 == 0;
+  return second.plain16() && !second.by_input() && second.in % 8 == 0;
 }
 
 void low_rank_finish7(const Queue& queue, const TimeMix7& att, bool first_block, Tensor v_first,

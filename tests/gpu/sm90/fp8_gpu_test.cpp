@@ -167,9 +167,9 @@ TEST_F(GpuFloat8, TheHeadAndOtherFormatsStayAsTheyAre) {
              key = ops().import_weight(float8.matrix, WeightRole::ffn_key),
              other = ops().import_weight(bytes.matrix, WeightRole::ffn_key);
   ASSERT_TRUE(head.ok() && key.ok() && other.ok());
-  EXPECT_TRUE(gpu::is_packed(*head) && !head->stored_order);
+  EXPECT_TRUE(gpu::is_packed(*head));
   EXPECT_TRUE(gpu::is_float8_rows(*key) && !gpu::is_packed(*key));
-  EXPECT_TRUE(gpu::is_packed(*other) && !other->stored_order);
+  EXPECT_TRUE(gpu::is_packed(*other));
 }
 
 TEST_F(GpuFloat8, IsRefusedWhereItsKernelsTakeNoPart) {

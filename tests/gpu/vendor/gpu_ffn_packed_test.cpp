@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(
 // What ffn_packed_parts looks at.
 Weight weight_of(DType dtype, int64_t out, int64_t in, bool transposed) {
   Weight weight{dtype, out, in};
-  weight.transposed = transposed;
+  weight.layout = gpu::code_layout(dtype, out, in, 0, transposed);
   return weight;
 }
 gpu::DeviceFacts device(int multiprocessors, size_t shared_memory) {

@@ -17,7 +17,7 @@ namespace {
 constexpr int kMultiprocessors = 132;
 
 Weight half(int64_t out, int64_t in, bool transposed = false) {
-  return {DType::f16, out, in, nullptr, transposed};
+  return {DType::f16, out, in, nullptr, transposed ? WeightLayout::columns : WeightLayout::rows};
 }
 
 TEST(EnterPlan, EveryRowHasABlockAndEveryBlockARow) {

@@ -39,17 +39,24 @@ constexpr Card kCards[] = {
 // A weight's format and what its inputs are.
 struct Operands {
   DType weight, in;
-  bool stored_order;
+  bool float8_rows;
 };
 std::string name_of(const Operands& operands) {
-  return std::string(fulmar::name_of(operands.weight)) + (operands.stored_order ? " as stored" : "") + " x " +
+  return std::string(fulmar::name_of(operands.weight)) + (operands.float8_rows ? " as stored" : "") + " x " +
          std::string(fulmar::name_of(operands.in));
 }
 
 Weight weight_of(const Operands& operands, int64_t out, int64_t in, bool transposed = false) {
-  Weight weight{operands.weight, out, in, nullptr, transposed};
+  Weight weight{operands.weight, out, in};
   weight.group = is_scaled(operands.weight) ? in : 0;
-  weight.stored_order = operands.stored_order;
+  const bool codes = is_block(operands.weight) || is_scaled(operands.weight);
+  if (operands.float8_rows) {
+    weight.layout = WeightLayout::float8_rows;
+  } else if (codes) {
+    weight.layout = gpu::code_layout(operands.weight, out, in, weight.group, transposed);
+  } else if (transposed) {
+    weight.layout = WeightLayout::columns;
+  }
   return weight;
 }
 

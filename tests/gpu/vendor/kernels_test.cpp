@@ -22,7 +22,7 @@ constexpr gpu::GemmDevice kWithPanels{132, true, true}, kWithout{132, false, tru
 constexpr int64_t kWidth = 4096, kHidden = 4 * kWidth;
 
 Weight weight(int64_t out, int64_t in, bool transposed = false) {
-  return {DType::f16, out, in, nullptr, transposed};
+  return {DType::f16, out, in, nullptr, transposed ? WeightLayout::columns : WeightLayout::rows};
 }
 
 Gemm product(int64_t rows, const Weight& by, Epilogue epilogue = Epilogue::none, DType to = DType::f16) {
@@ -77,7 +77,7 @@ TEST(ProductChoice, WithoutMatrixUnitsTheLibraryDoesTheRest) {
     EXPECT_EQ(way(product(rows, weight(kWidth, kHidden, true)), kNoMatrixUnits), "library") << rows;
   }
   EXPECT_EQ(way(product(1, weight(64, 100)), kNoMatrixUnits), "library");  // rows of no whole vectors
-  EXPECT_EQ(way(product(1, {DType::q8_0, kWidth, kWidth, nullptr, false}), kNoMatrixUnits), "library");
+  EXPECT_EQ(way(product(1, {DType::q8_0, kWidth, kWidth}), kNoMatrixUnits), "library");
 }
 
 TEST(ProductChoice, ZerosAreSkippedForUpToEightRows) {
@@ -136,8 +136,9 @@ TEST(ProductChoice, OperandsThatAKernelCannotReadGoToTheLibrary) {
 }
 
 Weight coded(DType dtype, int64_t out, int64_t in, bool transposed = false) {
-  Weight weight{dtype, out, in, nullptr, transposed};
+  Weight weight{dtype, out, in};
   weight.group = is_scaled(dtype) ? in : 0;
+  weight.layout = gpu::code_layout(dtype, out, in, weight.group, transposed);
   return weight;
 }
 
@@ -195,7 +196,7 @@ TEST(ProductChoice, PackedCodesAreMultipliedAsTheyAre) {
 TEST(ProductChoice, InputsOfRowsOfFloat8BecomeFloat8FromNineRowsOn) {
   const auto stored = [](int64_t out, int64_t in) {
     Weight weight = coded(DType::f8_e4m3, out, in);
-    weight.stored_order = true;
+    weight.layout = WeightLayout::float8_rows;
     return weight;
   };
   const Weight square = stored(kWidth, kWidth), value = stored(kWidth, kHidden);

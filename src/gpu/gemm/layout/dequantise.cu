@@ -157,7 +157,7 @@ void dequantise(const Queue& queue, const Weight& weight, int64_t first, int64_t
                 DType to) {
   FULMAR_CHECK(first >= 0 && first + outs <= weight.out);
   if (is_packed(weight)) return unpack(queue, weight, first, outs, target, to);
-  FULMAR_CHECK(!weight.transposed && weight.in % kDecoded == 0);
+  FULMAR_CHECK(!weight.by_input() && weight.in % kDecoded == 0);
   const bool scaled = weight.scales != nullptr;
   FULMAR_CHECK(is_block(weight.dtype) || (scaled && weight.group > 0 && weight.in % weight.group == 0));
   DecodedRows from{{static_cast<const uint8_t*>(weight.data),

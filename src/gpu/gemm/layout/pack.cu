@@ -121,7 +121,7 @@ void pack_rows(const Queue& queue, const void* source, int64_t first, int64_t ro
   FULMAR_CHECK(is_packed(weight) && first % kPackedOuts == 0 && first + rows <= weight.out);
   FULMAR_CHECK(rows % kPackedOuts == 0 || first + rows == weight.out);
   const CodeKind kind = packed_kind(weight);
-  const PackedParts parts = packed_parts(weight.dtype, weight.out, weight.in, weight.transposed);
+  const PackedParts parts = packed_parts(weight.dtype, weight.out, weight.in, weight.by_input());
   auto* bytes = static_cast<std::byte*>(const_cast<void*>(weight.data));
   const Packing packing{
       {static_cast<const uint8_t*>(source), static_cast<int64_t>(bytes_for(weight.dtype, weight.in)),
@@ -139,7 +139,7 @@ void pack_rows(const Queue& queue, const void* source, int64_t first, int64_t ro
   const int64_t padded = (rows + kPackedOuts - 1) / kPackedOuts * kPackedOuts;
   const int64_t items = padded * weight.in * bits_of(kind) / 32 + padded * (weight.in / kPackedGroup) +
                         padded * (weight.in / kPackedSuper + 1) + padded * weight.in / 16;
-  if (weight.transposed) {
+  if (weight.by_input()) {
     launch(queue, pack_transposed_kernel, item_grid(items, kPackThreads), dim3(kPackThreads), 0, packing);
   } else {
     launch(queue, pack_fragments_kernel, item_grid(items, kPackThreads), dim3(kPackThreads), 0, packing,

@@ -99,11 +99,18 @@ constexpr bool suits_packing_transposed(DType dtype, int64_t out, int64_t in, in
          out % kPackedValueOuts == 0 && in % kPackedValueInputs == 0;
 }
 
-constexpr CodeKind packed_kind(const Weight& weight) {
-  const bool packed = !weight.stored_order && suits_packing(weight.dtype, weight.in, weight.group);
-  return packed ? code_kind_of(weight.dtype) : CodeKind::none;
+// Returns how a quantised matrix lies on the device; `skips_zeros`: by input, where that can be packed.
+constexpr WeightLayout code_layout(DType dtype, int64_t out, int64_t in, int64_t group, bool skips_zeros) {
+  if (skips_zeros && suits_packing_transposed(dtype, out, in, group)) return WeightLayout::packed_columns;
+  return suits_packing(dtype, in, group) ? WeightLayout::fragments : WeightLayout::rows;
 }
-constexpr bool is_packed(const Weight& weight) { return packed_kind(weight) != CodeKind::none; }
+
+constexpr bool is_packed(const Weight& weight) {
+  return weight.layout == WeightLayout::fragments || weight.layout == WeightLayout::packed_columns;
+}
+constexpr CodeKind packed_kind(const Weight& weight) {
+  return is_packed(weight) ? code_kind_of(weight.dtype) : CodeKind::none;
+}
 
 // E4M3 codes, a scale a row, that the GEMM library multiplies by E4M3 inputs (library_fp8): it wants both
 // operands K-major and their sizes in whole vectors of 16 bytes.
@@ -111,9 +118,7 @@ constexpr bool suits_float8(DType dtype, int64_t out, int64_t in, int64_t group)
   constexpr int64_t kMostIn = 32768;  // quantise_inputs keeps a row in registers
   return dtype == DType::f8_e4m3 && group == in && in <= kMostIn && out % 16 == 0 && in % 16 == 0;
 }
-constexpr bool is_float8_rows(const Weight& weight) {
-  return weight.stored_order && suits_float8(weight.dtype, weight.out, weight.in, weight.group);
-}
+constexpr bool is_float8_rows(const Weight& weight) { return weight.layout == WeightLayout::float8_rows; }
 
 constexpr PackedParts packed_parts(DType dtype, int64_t out, int64_t in, bool transposed) {
   const CodeKind kind = code_kind_of(dtype);

@@ -56,7 +56,7 @@ constexpr ScaleLayout packed_scales(const Weight& weight) {
 }
 
 inline PackedMatrix packed_matrix_of(const Weight& weight) {
-  const PackedParts parts = packed_parts(weight.dtype, weight.out, weight.in, weight.transposed);
+  const PackedParts parts = packed_parts(weight.dtype, weight.out, weight.in, weight.by_input());
   const auto* bytes = static_cast<const std::byte*>(weight.data);
   PackedMatrix matrix{
       bytes,

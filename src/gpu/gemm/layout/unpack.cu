@@ -205,7 +205,7 @@ void unpack(const Queue& queue, const Weight& weight, int64_t first, int64_t out
   with_activation(to, [&](auto sample) {
     using T = decltype(sample);
     with_code_kind(packed_kind(weight), [&](auto kind) {
-      if (weight.transposed) {
+      if (weight.by_input()) {
         FULMAR_CHECK(kind() != CodeKind::six);
         const int64_t items = weight.in * (outs / kUnpackOuts);
         return launch(queue, unpack_transposed_kernel<T, kind()>, item_grid(items, kUnpackThreads),

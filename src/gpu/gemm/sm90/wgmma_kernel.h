@@ -193,7 +193,6 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
 
 template <class Shape>
 Panels panels_of(GemmList list) {
-  FULMAR_CHECK(list.size() <= kMostGemms);
   Panels panels{};
   panels.parts = 1;
   panels.rows = static_cast<int>(list.front().in.rows);
@@ -202,10 +201,8 @@ Panels panels_of(GemmList list) {
     FULMAR_CHECK(one.in.rows == panels.rows && one.weight.out % 4 == 0);
     const int steps = static_cast<int>(steps_of<Shape>(one)),
               tiles = static_cast<int>(panel_tiles_of<Shape>(one));
-    panels.each[panels.count++] = {{},    false,        static_cast<int>(one.weight.out),
-                                   steps, panels.steps, panels.tiles};
+    panels.add({{}, false, static_cast<int>(one.weight.out), steps, panels.steps, 0}, tiles);
     panels.steps += tiles * steps;
-    panels.tiles += tiles;
   }
   return panels;
 }

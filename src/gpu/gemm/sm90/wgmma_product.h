@@ -10,7 +10,7 @@
 #include "gpu/device/element.h"
 #include "gpu/device/ptx.h"
 #include "gpu/gemm/epilogue.h"
-#include "gpu/gemm/gemm.h"
+#include "gpu/gemm/grouped.h"
 #include "gpu/gemm/sm90/ring.h"
 #include "gpu/gemm/sm90/wgmma.h"
 
@@ -56,12 +56,11 @@ struct PanelProduct {
   int outs, steps, first_step, first_tile;  // steps of a tile; first_*: on the line of all products
 };
 
-struct Panels {
-  PanelProduct each[kMostGemms];
-  int count, rows, row_tiles;
-  int steps, tiles;  // of all products
-  int steps_each;    // of a block, wherever tiles end; 0: whole tiles, block after block
-  int parts;         // of a tile, each a block of one cluster; 1: no clusters
+struct Panels : Grouped<PanelProduct> {
+  int rows, row_tiles;
+  int steps;       // of all products
+  int steps_each;  // of a block, wherever tiles end; 0: whole tiles, block after block
+  int parts;       // of a tile, each a block of one cluster; 1: no clusters
   LaunchPlace place;
   float* partial;     // [blocks, 2, Shape::kPartial]
   uint32_t* counter;  // [tiles], zero before and after
@@ -92,10 +91,8 @@ class Walk {
     if (at_ >= end_) return false;
     const bool by_steps = panels_.steps_each > 0;
     int p = 0;
-    while (p + 1 < panels_.count &&
-           at_ >= (by_steps ? panels_.each[p + 1].first_step : panels_.each[p + 1].first_tile)) {
-      p++;
-    }
+    if (!by_steps) p = panels_.index_at(at_);
+    while (by_steps && p + 1 < panels_.count && at_ >= panels_.each[p + 1].first_step) p++;
     const PanelProduct& product = panels_.each[p];
     const int tile = by_steps ? (at_ - product.first_step) / product.steps : at_ - product.first_tile;
     to.product = p;

@@ -56,14 +56,14 @@ void launch_packed(const Queue& queue, GemmList products, const WgmmaPlan& plan,
 }  // namespace
 
 WgmmaPlan plan_wgmma_q(GemmList products, const WgmmaRoom& room, bool fixed_order) {
-  return products.front().weight.transposed
+  return products.front().weight.by_input()
              ? plan_shapes(products, room, kValueStepsPerSubtile, fixed_order, kPackedValueShapes)
              : plan_shapes(products, room, kPackedStepsPerSubtile, fixed_order, kPackedShapes);
 }
 
 void launch_wgmma_q(const Queue& queue, GemmList products, const WgmmaPlan& plan, const WgmmaWork& work) {
   const Weight& any = products.front().weight;
-  if (!any.transposed) {
+  if (!any.by_input()) {
     return with_panel_kind(any, [&](auto kind, auto scales) {
       with_planned_shape(products, plan, work, kPackedShapes, [&](auto shape, Panels& panels) {
         using Shape = PackedShape<decltype(shape), kind()>;

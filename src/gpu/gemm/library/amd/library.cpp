@@ -59,7 +59,7 @@ bool VendorGemm::run_float8(const Queue&, Tensor, const float*, const Weight&, T
 void VendorGemm::run(const Queue& queue, Tensor in, const Weight& weight, Tensor out) {
   if (library_ == nullptr) return launch_naive(queue, in, weight, out);
   const LibraryProduct product{in.rows,           weight.out, weight.in,  in.data,  in.stride, weight.data,
-                               weight.transposed, out.data,   out.stride, in.dtype, out.dtype};
+                               weight.by_input(), out.data,   out.stride, in.dtype, out.dtype};
   const Buffer& memory = library_->workspace[queue.index];
   std::string refusals = "no GEMM library has a kernel for a product";
   for (const auto& library : library_->in_order) {

@@ -118,10 +118,10 @@ class Problem {
     const cublasOperation_t transpose = CUBLAS_OP_T;
     must(library.cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
          "cublasLtMatmulDescCreate");
-    if (!matrix.transposed) set(CUBLASLT_MATMUL_DESC_TRANSA, transpose);
+    if (!matrix.by_input()) set(CUBLASLT_MATMUL_DESC_TRANSA, transpose);
     if (input.dtype == DType::f8_e4m3) scale_by_rows();
-    const int64_t weight_rows = matrix.transposed ? matrix.out : matrix.in;
-    lay_out(weight_, input.dtype, weight_rows, matrix.transposed ? matrix.in : matrix.out, weight_rows);
+    const int64_t weight_rows = matrix.by_input() ? matrix.out : matrix.in;
+    lay_out(weight_, input.dtype, weight_rows, matrix.by_input() ? matrix.in : matrix.out, weight_rows);
     lay_out(in_, input.dtype, matrix.in, input.rows, input.stride);
     lay_out(out_, output.dtype, matrix.out, input.rows, output.stride);
   }
@@ -339,7 +339,7 @@ const Chosen& VendorGemm::Library::chosen_for(const Queue& queue, Tensor in, con
                     weight.out,
                     in.stride,
                     out.stride,
-                    weight.transposed,
+                    weight.by_input(),
                     in.dtype == DType::bf16 || out.dtype == DType::bf16,
                     out.dtype == DType::f32,
                     std::min({alignment_of(in.data), alignment_of(weight.data), alignment_of(out.data)}),
