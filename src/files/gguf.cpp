@@ -4,7 +4,6 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <unordered_set>
 
@@ -19,20 +18,10 @@ struct TypeNumber {
   uint32_t number;
   DType dtype;
 };
-constexpr std::array<TypeNumber, 14> kTypes = {{{0, DType::f32},
-                                                {1, DType::f16},
-                                                {2, DType::q4_0},
-                                                {3, DType::q4_1},
-                                                {6, DType::q5_0},
-                                                {7, DType::q5_1},
-                                                {8, DType::q8_0},
-                                                {10, DType::q2_k},
-                                                {11, DType::q3_k},
-                                                {12, DType::q4_k},
-                                                {13, DType::q5_k},
-                                                {14, DType::q6_k},
-                                                {20, DType::iq4_nl},
-                                                {30, DType::bf16}}};
+constexpr TypeNumber kTypes[] = {{0, DType::f32},     {1, DType::f16},   {2, DType::q4_0},  {3, DType::q4_1},
+                                 {6, DType::q5_0},    {7, DType::q5_1},  {8, DType::q8_0},  {10, DType::q2_k},
+                                 {11, DType::q3_k},   {12, DType::q4_k}, {13, DType::q5_k}, {14, DType::q6_k},
+                                 {20, DType::iq4_nl}, {30, DType::bf16}};
 
 Error broken(std::string text) { return {ErrorKind::corrupt, "GGUF: " + std::move(text)}; }
 

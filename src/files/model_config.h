@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/dtype.h"
+#include "tensor/format.h"
 
 namespace fulmar {
 

@@ -9,7 +9,7 @@
 
 #include "files/checkpoint.h"
 #include "files/model_config.h"
-#include "tensor/dtype.h"
+#include "tensor/format.h"
 #include "tensor/quantise.h"
 
 namespace fulmar {

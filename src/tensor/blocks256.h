@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tensor/dtype.h"
+#include "tensor/format.h"
 
 namespace fulmar {
 

@@ -1,14 +1,45 @@
-// The facts of every number format: its name, and how many bytes a number of elements takes.
+// The number formats that files, weights, activations and states can have, and the facts of each: its name,
+// and how many bytes a number of elements takes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 #include "base/check.h"
-#include "tensor/dtype.h"
 
 namespace fulmar {
+
+enum class DType : uint8_t {
+  // Plain: one number an element.
+  f32,
+  f16,   // IEEE binary16
+  bf16,  // the upper half of an f32
+  f64,
+  i64,
+  i32,
+  u8,
+  i8,
+
+  // Codes whose scales lie beside them (Weight::scales). So does i8 when it holds a quantised weight.
+  f8_e4m3,  // 4 exponent bits with bias 7, 3 mantissa bits, no infinity ("fn")
+  i4,       // two's complement, two a byte, the low nibble first
+  nf4,      // indices into the 16 quantiles of the normal distribution, two a byte, the high nibble first
+
+  // Blocks of a row's consecutive weights with their scales inside, as GGUF files hold them.
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q8_0,
+  iq4_nl,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+};
 
 struct Format {
   DType dtype;
@@ -43,6 +74,15 @@ inline constexpr Format kFormats[] = {
     {DType::q5_k, "q5_k", 256, 176, {0, 2}},
     {DType::q6_k, "q6_k", 256, 210, {208, -1}},
 };
+
+// Returns whether each format stands at its enumerator's place, and none is missing.
+constexpr bool has_each_format() {
+  for (size_t i = 0; i < std::size(kFormats); i++) {
+    if (kFormats[i].dtype != static_cast<DType>(i)) return false;
+  }
+  return std::size(kFormats) == static_cast<size_t>(DType::q6_k) + 1;
+}
+static_assert(has_each_format());
 
 constexpr const Format& format_of(DType dtype) { return kFormats[static_cast<size_t>(dtype)]; }
 

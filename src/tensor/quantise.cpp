@@ -1,7 +1,6 @@
 #include "tensor/quantise.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/check.h"
 #include "tensor/convert.h"
@@ -13,22 +12,22 @@ namespace {
 
 constexpr int64_t kSharedGroup = 128, kNf4Group = 64;
 
-constexpr std::array<Quantisation, 16> kQuantisations = {{{"q8_0", DType::q8_0},
-                                                          {"q6_k", DType::q6_k},
-                                                          {"q5_k", DType::q5_k},
-                                                          {"q5_1", DType::q5_1},
-                                                          {"q5_0", DType::q5_0},
-                                                          {"q4_k", DType::q4_k},
-                                                          {"q4_1", DType::q4_1},
-                                                          {"q4_0", DType::q4_0},
-                                                          {"iq4_nl", DType::iq4_nl},
-                                                          {"q3_k", DType::q3_k},
-                                                          {"q2_k", DType::q2_k},
-                                                          {"nf4", DType::nf4, kNf4Group},
-                                                          {"int8", DType::i8, kWholeRow},
-                                                          {"int8_g128", DType::i8, kSharedGroup},
-                                                          {"int4", DType::i4, kSharedGroup},
-                                                          {"fp8", DType::f8_e4m3, kWholeRow}}};
+constexpr Quantisation kQuantisations[] = {{"q8_0", DType::q8_0},
+                                           {"q6_k", DType::q6_k},
+                                           {"q5_k", DType::q5_k},
+                                           {"q5_1", DType::q5_1},
+                                           {"q5_0", DType::q5_0},
+                                           {"q4_k", DType::q4_k},
+                                           {"q4_1", DType::q4_1},
+                                           {"q4_0", DType::q4_0},
+                                           {"iq4_nl", DType::iq4_nl},
+                                           {"q3_k", DType::q3_k},
+                                           {"q2_k", DType::q2_k},
+                                           {"nf4", DType::nf4, kNf4Group},
+                                           {"int8", DType::i8, kWholeRow},
+                                           {"int8_g128", DType::i8, kSharedGroup},
+                                           {"int4", DType::i4, kSharedGroup},
+                                           {"fp8", DType::f8_e4m3, kWholeRow}};
 
 // Returns the next better quantisation with shorter blocks or groups; the same where there is none.
 std::string_view wider(const Quantisation& quantisation) {
@@ -57,9 +56,9 @@ std::string_view wider(const Quantisation& quantisation) {
 std::span<const Quantisation> all_quantisations() { return kQuantisations; }
 
 std::optional<Quantisation> quantisation_named(std::string_view name) {
-  const auto found = std::find_if(kQuantisations.begin(), kQuantisations.end(),
-                                  [&](const Quantisation& q) { return q.name == name; });
-  return found == kQuantisations.end() ? std::nullopt : std::optional(*found);
+  const auto found =
+      std::ranges::find_if(kQuantisations, [&](const Quantisation& q) { return q.name == name; });
+  return found == std::end(kQuantisations) ? std::nullopt : std::optional(*found);
 }
 
 int64_t group_of(const Quantisation& quantisation, int64_t cols) {

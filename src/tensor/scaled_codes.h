@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "tensor/dtype.h"
+#include "tensor/format.h"
 
 namespace fulmar {
 

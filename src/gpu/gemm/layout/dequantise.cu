@@ -44,6 +44,7 @@ template <DType kDType>
 __device__ float even_block(const uint8_t* block, int e) {
   constexpr bool kMinimum = kDType == DType::q4_1 || kDType == DType::q5_1;
   constexpr bool kFifth = kDType == DType::q5_0 || kDType == DType::q5_1;
+  static_assert(kFifth || kDType == DType::q4_0 || kDType == DType::q4_1, "a format without a decoder");
   constexpr int kFifthAt = kMinimum ? 4 : 2, kCodes = kFifthAt + (kFifth ? 4 : 0);
   int code = static_cast<int>(StoredRows::nibble(block[kCodes + e % 16], e >= 16));
   if (kFifth) code |= (block[kFifthAt + e / 8] >> e % 8 & 1) << 4;
@@ -130,24 +131,22 @@ __global__ void __launch_bounds__(kDecodeThreads)
   store4(target + item + 4, x[1]);
 }
 
-// The formats of tensor/format.h that are quantised.
+// Calls f(integral_constant) with the format, which is one of the quantised ones of tensor/format.h.
 template <class F>
 void with_stored_format(DType dtype, F&& f) {
-  const auto is = [&](auto one) {
-    if (dtype != one()) return false;
-    f(one);
-    return true;
+  const auto is = [&]<size_t kAt>(std::integral_constant<size_t, kAt>) {
+    constexpr DType kDType = kFormats[kAt].dtype;
+    if constexpr (is_block(kDType) || is_scaled(kDType)) {
+      if (dtype != kDType) return false;
+      f(std::integral_constant<DType, kDType>{});
+      return true;
+    }
+    return false;
   };
-  const auto any = [&](auto... one) { return (is(one) || ...); };
-  using enum DType;
-  const bool known = any(std::integral_constant<DType, i8>{}, std::integral_constant<DType, f8_e4m3>{},
-                         std::integral_constant<DType, i4>{}, std::integral_constant<DType, nf4>{},
-                         std::integral_constant<DType, q4_0>{}, std::integral_constant<DType, q4_1>{},
-                         std::integral_constant<DType, q5_0>{}, std::integral_constant<DType, q5_1>{},
-                         std::integral_constant<DType, q8_0>{}, std::integral_constant<DType, iq4_nl>{},
-                         std::integral_constant<DType, q2_k>{}, std::integral_constant<DType, q3_k>{},
-                         std::integral_constant<DType, q4_k>{}, std::integral_constant<DType, q5_k>{},
-                         std::integral_constant<DType, q6_k>{});
+  const bool known = [&]<size_t... kAt>(std::index_sequence<kAt...>) {
+    return (is(std::integral_constant<size_t, kAt>{}) || ...);
+  }
+  (std::make_index_sequence<std::size(kFormats)>{});
   FULMAR_CHECK(known, "a format without a decoder");
 }
 
