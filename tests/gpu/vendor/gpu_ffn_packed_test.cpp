@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "gpu/gemm/layout/packed.h"
 #include "gpu/gpu_device.h"
 #include "gpu/stages/ffn_packed.h"
 #include "support/islands.h"
