@@ -27,7 +27,7 @@ constexpr size_t kPatience = 120;  // bytes after which a shortest way to the en
 constexpr size_t kNear = 20'000;   // states
 constexpr size_t kLongest = 50'000;
 constexpr int kTries = 5;
-constexpr int kSearches = 60;  // for ways to the end, by all documents of a schema
+constexpr int kFailedSearches = 60;  // for ways to the end, by all documents of a schema
 
 using Weights = std::array<double, 256>;
 
@@ -66,17 +66,18 @@ std::optional<std::string> way_out(Automaton& automaton, Automaton::State from) 
   return std::nullopt;
 }
 
-// Nothing: it became too long. Takes its searches for an end out of `searches`.
-std::optional<std::string> draw(Automaton& automaton, std::mt19937_64& random, int& searches) {
+// Nothing: it became too long. Takes its searches that found no end out of `failures_left`: where one is far, each costs
+// seconds.
+std::optional<std::string> draw(Automaton& automaton, std::mt19937_64& random, int& failures_left) {
   const Weights weights = random_weights(random);
   std::bernoulli_distribution ends(0.3);
   std::string text;
   Automaton::State state = automaton.start();
   while (text.size() < kLongest) {
     const bool patient = text.size() < kPatience;
-    if (!text.empty() && text.size() % kPatience == 0 && searches > 0) {
-      --searches;
+    if (!text.empty() && text.size() % kPatience == 0 && failures_left > 0) {
       if (const auto way = way_out(automaton, state)) return text + *way;
+      --failures_left;
     }
     if (automaton.final(state) || (automaton.accepting(state) && (!patient || ends(random)))) return text;
     Weights allowed{};
@@ -107,10 +108,10 @@ bool answer(const JsonValue& order, bool keep_going) {
   }
   Automaton automaton(*grammar);
   std::mt19937_64 random(static_cast<uint64_t>(order.find("seed")->as_int64()));
-  int searches = kSearches;
+  int failures_left = kFailedSearches;
   for (int64_t i = 0; i < order.find("count")->as_int64(); ++i) {
     std::optional<std::string> text;
-    for (int tries = 0; tries < kTries && !text; ++tries) text = draw(automaton, random, searches);
+    for (int tries = 0; tries < kTries && !text; ++tries) text = draw(automaton, random, failures_left);
     if (!text && !keep_going) return false;
     std::cout << text.value_or("unfinished") << "\n";
   }
