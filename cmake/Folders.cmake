@@ -52,14 +52,14 @@ function(fulmar_gpu_part name architecture)
   add_library(fulmar_gpu_${name} OBJECT ${sources})
   set_target_properties(fulmar_gpu_${name} PROPERTIES CUDA_ARCHITECTURES ${architecture})
   target_include_directories(fulmar_gpu_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(fulmar_gpu_${name} PRIVATE fulmar_ops CUDA::cudart_static fulmar_flags)
+  target_link_libraries(fulmar_gpu_${name} PRIVATE fulmar_rwkv7 fulmar_rwkv6 CUDA::cudart_static fulmar_flags)
   target_compile_options(fulmar_gpu_${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda;--expt-relaxed-constexpr>)
   target_sources(fulmar_gpu PRIVATE $<TARGET_OBJECTS:fulmar_gpu_${name}>)
   set_property(GLOBAL APPEND PROPERTY FULMAR_GPU_PARTS ${name})
 endfunction()
 
 # The folders a test or the program may link: everything.
-set(FULMAR_ALL_FOLDERS base tensor files text ops cpu cases ranks model cache draft engine net load grammar hub server control)
+set(FULMAR_ALL_FOLDERS base tensor files text ops rwkv7 rwkv6 cpu cases ranks model cache draft engine net load grammar hub server control)
 
 function(fulmar_all_libraries out)
   set(libraries ${FULMAR_ALL_FOLDERS})

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <optional>
 
+#include "cases/composed.h"
+
 namespace fulmar::cases {
 
 using Tensors = CaseLayer::Tensors;
@@ -23,11 +25,11 @@ CaseLayer::Layers& CaseLayer::layers() {
 
 namespace {
 
-// Finishes a layer: backends may join or rearrange its weights.
+// Finishes a layer: backends may refuse its weights.
 template <class Att, class Ffn>
 std::pair<Att, Ffn>& finish(CaseLayer& stage, std::optional<std::pair<Att, Ffn>>& layer, Att att, Ffn ffn) {
   layer.emplace(std::move(att), std::move(ffn));
-  stage.finished(stage.ops().finish_layer(layer->first, layer->second));
+  stage.finished(stage.ops().check_layer(stage.shape().width()));
   return *layer;
 }
 
@@ -80,6 +82,24 @@ Projected6 projected6(const Tensors& t, size_t from) {
   return {t[from], t[from + 1], t[from + 2], t[from + 3], t[from + 4]};
 }
 
+// The islands that a case calls: the backend's own or the composed ones.
+template <class Islands, class Composed>
+class Bodies {
+ public:
+  Bodies(Islands& own, Ops& ops, Body body) : composed_(ops), called_(body == Body::own ? own : composed_) {}
+  Islands* operator->() const { return &called_; }
+
+ private:
+  Composed composed_;
+  Islands& called_;
+};
+struct Bodies7 : Bodies<Islands7, Composed7> {
+  Bodies7(CaseLayer& stage, Body body) : Bodies(stage.ops().rwkv7(), stage.ops(), body) {}
+};
+struct Bodies6 : Bodies<Islands6, Composed6> {
+  Bodies6(CaseLayer& stage, Body body) : Bodies(stage.ops().rwkv6(), stage.ops(), body) {}
+};
+
 // ---- RWKV-7
 
 Island::Run enter7(CaseLayer& stage, bool pending) {
@@ -87,11 +107,8 @@ Island::Run enter7(CaseLayer& stage, bool pending) {
   stage.give_residual();
   stage.give_rows(7);
   return [&, pending](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
-    const Tensor addend = pending ? t[1] : Tensor{};
-    if (body == Body::own)
-      return ops.enter7(stage.batch(), att, t[0], addend, stage.att_shift(), part<6>(t, 2));
-    ops.Ops::enter7(stage.batch(), att, t[0], addend, stage.att_shift(), part<6>(t, 2));
+    const Bodies7 on(stage, body);
+    on->enter(stage.batch(), att, t[0], pending ? t[1] : Tensor{}, stage.att_shift(), part<6>(t, 2));
   };
 }
 
@@ -99,10 +116,9 @@ Island::Run project7(CaseLayer& stage, bool first_block) {
   const TimeMix7& att = stage.time_mix7(first_block);
   stage.give_rows(14);
   return [&, first_block](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
+    const Bodies7 on(stage, body);
     const Projected7 p = projected7(t, 7);
-    if (body == Body::own) return ops.project7(stage.batch(), att, part<6>(t, 0), first_block, t[6], p);
-    ops.Ops::project7(stage.batch(), att, part<6>(t, 0), first_block, t[6], p);
+    on->project(stage.batch(), att, part<6>(t, 0), first_block, t[6], p);
   };
 }
 
@@ -120,9 +136,8 @@ Island::Run recur7(CaseLayer& stage) {
   const TimeMix7& att = stage.time_mix7();
   give_projected7(stage);
   return [&](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
-    if (body == Body::own) return ops.recur7(stage.batch(), att, projected7(t, 0), stage.wkv(), t[7]);
-    ops.Ops::recur7(stage.batch(), att, projected7(t, 0), stage.wkv(), t[7]);
+    const Bodies7 on(stage, body);
+    on->recur(stage.batch(), att, projected7(t, 0), stage.wkv(), t[7]);
   };
 }
 
@@ -130,9 +145,8 @@ Island::Run leave7(CaseLayer& stage) {
   const TimeMix7& att = stage.time_mix7();
   give_projected7(stage);
   return [&](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
-    body == Body::own ? ops.leave7(stage.batch(), att, projected7(t, 0), t[7], t[8])
-                      : ops.Ops::leave7(stage.batch(), att, projected7(t, 0), t[7], t[8]);
+    const Bodies7 on(stage, body);
+    on->leave(stage.batch(), att, projected7(t, 0), t[7], t[8]);
     stage.forget(t[7]);
   };
 }
@@ -141,13 +155,8 @@ Island::Run attend7(CaseLayer& stage) {
   const TimeMix7& att = stage.time_mix7();
   give_projected7(stage);
   return [&](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
-    if (body == Body::own) {
-      ops.attend7(stage.batch(), att, projected7(t, 0), stage.wkv(), t[7], t[8]);
-    } else {
-      ops.Ops::recur7(stage.batch(), att, projected7(t, 0), stage.wkv(), t[7]);
-      ops.Ops::leave7(stage.batch(), att, projected7(t, 0), t[7], t[8]);
-    }
+    const Bodies7 on(stage, body);
+    on->attend(stage.batch(), att, projected7(t, 0), stage.wkv(), t[7], t[8]);
     stage.forget(t[7]);
   };
 }
@@ -163,10 +172,8 @@ Island::Run channel_mix7(CaseLayer& stage, bool deep) {
   stage.give_residual();
   stage.give_rows(1);
   return [&, embedding](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
-    if (body == Body::own)
-      return ops.channel_mix7(stage.batch(), embedding, ffn, t[0], t[1], stage.ffn_shift(), t[1]);
-    ops.Ops::channel_mix7(stage.batch(), embedding, ffn, t[0], t[1], stage.ffn_shift(), t[1]);
+    const Bodies7 on(stage, body);
+    on->channel_mix(stage.batch(), embedding, ffn, t[0], t[1], stage.ffn_shift(), t[1]);
   };
 }
 
@@ -179,23 +186,17 @@ Island::Run block7(CaseLayer& stage) {
   stage.give_rows(16);  // v_first, mixed, p, y, pending
   stage.give_first_row_of(1);
   return [&](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
+    const Bodies7 on(stage, body);
     const Block7Work work{part<6>(t, 2), t[1], t[17], projected7(t, 8), t[15], t[16]};
     const Batch& batch = stage.batch();
     const Block7State at{stage.att_shift(), stage.wkv(), stage.ffn_shift()};
-    const bool own = body == Body::own, whole = own && ops.block7(batch, {att, ffn, false}, t[0], work, at);
-    if (own && !whole) {
-      ops.enter7(batch, att, t[0], {}, at.att_shift, work.mixed);
-      ops.time_mix7(batch, att, work.mixed, false, work.v_first, work.p, at.wkv, work.y, work.pending);
-      ops.channel_mix7(batch, {}, ffn, t[0], work.pending, at.ffn_shift, work.pending);
-    } else if (!own) {
-      ops.Ops::enter7(batch, att, t[0], {}, at.att_shift, work.mixed);
-      ops.Ops::project7(batch, att, work.mixed, false, work.v_first, work.p);
-      ops.Ops::recur7(batch, att, work.p, at.wkv, work.y);
-      ops.Ops::leave7(batch, att, work.p, work.y, work.pending);
-      ops.Ops::channel_mix7(batch, {}, ffn, t[0], work.pending, at.ffn_shift, work.pending);
+    const bool whole = on->block(batch, {att, ffn, false}, t[0], work, at);
+    if (!whole) {
+      on->enter(batch, att, t[0], {}, at.att_shift, work.mixed);
+      on->time_mix(batch, att, work.mixed, false, work.v_first, work.p, at.wkv, work.y, work.pending);
+      on->channel_mix(batch, {}, ffn, t[0], work.pending, at.ffn_shift, work.pending);
+      stage.add_pending(t[0], work.pending);
     }
-    if (!whole) stage.add_pending(t[0], work.pending);
     for (size_t i = 2; i < t.size(); i++) stage.forget(t[i]);
   };
 }
@@ -207,10 +208,8 @@ Island::Run enter6(CaseLayer& stage) {
   stage.give_residual();
   stage.give_rows(6);
   return [&](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
-    if (body == Body::own)
-      return ops.enter6(stage.batch(), att, t[0], t[1], stage.att_shift(), part<5>(t, 2));
-    ops.Ops::enter6(stage.batch(), att, t[0], t[1], stage.att_shift(), part<5>(t, 2));
+    const Bodies6 on(stage, body);
+    on->enter(stage.batch(), att, t[0], t[1], stage.att_shift(), part<5>(t, 2));
   };
 }
 
@@ -218,9 +217,8 @@ Island::Run project6(CaseLayer& stage) {
   const TimeMix6& att = stage.time_mix6();
   stage.give_rows(10);
   return [&](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
-    if (body == Body::own) return ops.project6(stage.batch(), att, part<5>(t, 0), projected6(t, 5));
-    ops.Ops::project6(stage.batch(), att, part<5>(t, 0), projected6(t, 5));
+    const Bodies6 on(stage, body);
+    on->project(stage.batch(), att, part<5>(t, 0), projected6(t, 5));
   };
 }
 
@@ -235,9 +233,8 @@ Island::Run recur6(CaseLayer& stage) {
   const TimeMix6& att = stage.time_mix6();
   give_projected6(stage);
   return [&](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
-    if (body == Body::own) return ops.recur6(stage.batch(), att, projected6(t, 0), stage.wkv(), t[5]);
-    ops.Ops::recur6(stage.batch(), att, projected6(t, 0), stage.wkv(), t[5]);
+    const Bodies6 on(stage, body);
+    on->recur(stage.batch(), att, projected6(t, 0), stage.wkv(), t[5]);
   };
 }
 
@@ -245,9 +242,8 @@ Island::Run leave6(CaseLayer& stage) {
   const TimeMix6& att = stage.time_mix6();
   give_projected6(stage);
   return [&](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
-    body == Body::own ? ops.leave6(stage.batch(), att, projected6(t, 0), t[5], t[6])
-                      : ops.Ops::leave6(stage.batch(), att, projected6(t, 0), t[5], t[6]);
+    const Bodies6 on(stage, body);
+    on->leave(stage.batch(), att, projected6(t, 0), t[5], t[6]);
     stage.forget(t[5]);
   };
 }
@@ -256,13 +252,8 @@ Island::Run attend6(CaseLayer& stage) {
   const TimeMix6& att = stage.time_mix6();
   give_projected6(stage);
   return [&](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
-    if (body == Body::own) {
-      ops.attend6(stage.batch(), att, projected6(t, 0), stage.wkv(), t[5], t[6]);
-    } else {
-      ops.Ops::recur6(stage.batch(), att, projected6(t, 0), stage.wkv(), t[5]);
-      ops.Ops::leave6(stage.batch(), att, projected6(t, 0), t[5], t[6]);
-    }
+    const Bodies6 on(stage, body);
+    on->attend(stage.batch(), att, projected6(t, 0), stage.wkv(), t[5], t[6]);
     stage.forget(t[5]);
   };
 }
@@ -272,9 +263,8 @@ Island::Run channel_mix6(CaseLayer& stage) {
   stage.give_residual();
   stage.give_rows(1);
   return [&](const Tensors& t, Body body) {
-    Ops& ops = stage.ops();
-    if (body == Body::own) return ops.channel_mix6(stage.batch(), ffn, t[0], t[1], stage.ffn_shift(), t[1]);
-    ops.Ops::channel_mix6(stage.batch(), ffn, t[0], t[1], stage.ffn_shift(), t[1]);
+    const Bodies6 on(stage, body);
+    on->channel_mix(stage.batch(), ffn, t[0], t[1], stage.ffn_shift(), t[1]);
   };
 }
 

@@ -38,7 +38,7 @@ class CaseLayer {
   virtual void forget(const Tensor& tensor) = 0;
   // Adds to x what one backend leaves pending and another has already added, before results are compared.
   virtual void add_pending(const Tensor& x, const Tensor& pending) = 0;
-  virtual void finished(const Status& status) = 0;  // of finish_layer
+  virtual void finished(const Status& status) = 0;  // of check_layer
 
   void give_rows(int count, double low = -1, double high = 1);  // activations [rows, C]
   void give_residual();

@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-#include "ops/ops.h"
+#include "rwkv6/weights.h"
+#include "rwkv7/weights.h"
 
 namespace fulmar::cases {
 

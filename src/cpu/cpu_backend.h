@@ -1,5 +1,5 @@
-// The CPU's Ops: which kernel each primitive calls, and the islands that are fused. Included by the files
-// that implement it; everyone else asks make_cpu_ops (cpu_ops.h).
+// The CPU's Ops: which kernel each primitive calls. Included by the files that implement it; everyone else
+// asks make_cpu_ops (cpu_ops.h).
 #pragma once
 
 #include <string>
@@ -7,11 +7,12 @@
 
 #include "cpu/ceilings.h"
 #include "cpu/cpu_ops.h"
+#include "cpu/islands6.h"
+#include "cpu/islands7.h"
 #include "cpu/linear.h"
 #include "cpu/norm_mix.h"
 #include "cpu/thread_pool.h"
 #include "cpu/weight_arena.h"
-#include "cpu/wkv.h"
 
 namespace fulmar {
 
@@ -38,6 +39,9 @@ class CpuOps : public Ops {
   void copy_slot(const State& state, int64_t from, int64_t to) override;
   void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) override;
 
+  Islands7& rwkv7() override { return rwkv7_; }
+  Islands6& rwkv6() override { return rwkv6_; }
+
   // ---- primitives
   void embed(const Batch& batch, const Embedding& embedding, Tensor out) override {
     cpu::embed(pool_, batch, embedding, out);
@@ -58,44 +62,13 @@ class CpuOps : public Ops {
   void activate(Tensor x, Tensor bias, Activation act) override { cpu::activate(pool_, x, bias, act); }
   void add_bias(Tensor x, Tensor bias) override { cpu::add_bias(pool_, x, bias); }
   void multiply(Tensor a, Tensor b, Tensor out) override { cpu::multiply(pool_, a, b, out); }
-  void key_prepare7(const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk) override {
-    cpu::key_prepare7(pool_, att, k, alpha, kk);
-  }
-  void wkv7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) override {
-    cpu::wkv7(pool_, batch, att, p, wkv, y);
-  }
-  void wkv6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y) override {
-    cpu::wkv6(pool_, batch, att, p, wkv, y);
-  }
   void head_norm(int64_t n_head, const Norm& ln_x, Tensor y) override {
     cpu::head_norm(pool_, n_head, ln_x, y);
   }
-  void bonus7(const TimeMix7& att, const Projected7& p, Tensor y) override { cpu::bonus7(pool_, att, p, y); }
-  void deep_embed(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor z,
-                  Tensor scale) override;
   void gather_wanted(const Batch& batch, Tensor x, Tensor out) override {
     cpu::gather_rows(pool_, x, batch.wanted_row, out);
   }
 
-  // ---- fused islands (fused_islands.cpp); the others keep their default bodies
-  void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Addend pending, StateField att_shift,
-              std::span<const Tensor, 6> mixed) override;
-  void project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
-                Tensor v_first, const Projected7& p) override;
-  void leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y,
-              Tensor pending) override;
-  void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                    Addend addend, StateField ffn_shift, Tensor pending) override;
-  void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Addend pending, StateField att_shift,
-              std::span<const Tensor, 5> mixed) override;
-  void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
-                const Projected6& p) override;
-  void leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y,
-              Tensor pending) override;
-  void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Addend addend, StateField ffn_shift,
-                    Tensor pending) override;
-
- protected:
   // Every product of primitives and islands goes through here; those of one call are independent.
   virtual void products(std::span<const LinearTask> tasks) { linear_many(pool_, tasks, mode_); }
 
@@ -111,6 +84,8 @@ class CpuOps : public Ops {
   std::vector<Buffer> vectors_;
   std::vector<RingStep> ring_;
   std::vector<int32_t> token_, start_, slot_, wanted_, sequence_of_;
+  CpuIslands7 rwkv7_{*this, pool_};
+  CpuIslands6 rwkv6_{*this, pool_};
 };
 
 }  // namespace fulmar

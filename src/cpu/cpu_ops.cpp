@@ -230,22 +230,6 @@ void CpuOps::sample(Tensor logits, std::span<const SampleRow> rows, std::span<Sa
   });
 }
 
-void CpuOps::deep_embed(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor z,
-                        Tensor scale) {
-  const int64_t rank = ffn.deep_rank;
-  Scratch scratch(*this);
-  const Tensor row = scratch.take(batch.rows, z.cols);
-  const Tensor matrix = scratch.take(batch.rows, rank * rank);
-  const Tensor low = scratch.take(batch.rows, rank);
-  const Tensor product = scratch.take(batch.rows, rank);
-  cpu::embed(pool_, batch, embedding, row);
-  linear(row, ffn.s_emb_x, matrix);
-  linear(z, ffn.s1, low);
-  cpu::multiply_by_token(pool_, batch, ffn, matrix, low, product);
-  linear(product, ffn.s2, scale);
-  cpu::add_bias(pool_, scale, ffn.s0);
-}
-
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options) { return std::make_unique<CpuOps>(options); }
 
 }  // namespace fulmar

@@ -4,6 +4,7 @@
 
 #include "cpu/thread_pool.h"
 #include "ops/ops.h"
+#include "rwkv7/weights.h"
 
 namespace fulmar::cpu {
 

@@ -18,8 +18,6 @@ class ObservedOps final : public CpuOps {
     source_[weight.data] = matrix.data;
     return weight;
   }
-
- protected:
   void products(std::span<const LinearTask> tasks) override {
     for (const LinearTask& task : tasks) observer_(source_.at(task.weight->data), task.in);
     CpuOps::products(tasks);

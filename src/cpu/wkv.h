@@ -3,7 +3,10 @@
 #pragma once
 
 #include "cpu/thread_pool.h"
-#include "ops/ops.h"
+#include "ops/batch.h"
+#include "ops/state.h"
+#include "rwkv6/weights.h"
+#include "rwkv7/weights.h"
 
 namespace fulmar::cpu {
 

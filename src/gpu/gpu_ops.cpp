@@ -212,7 +212,8 @@ bool GpuOps::begin_rings(const StepInput& input, const State& state) {
     const bool revocable = several && !input.revocable.empty() && input.revocable[s] != 0;
     RingCursor& cursor = state.cursors[input.slot[s]];
     if (!lone && (!several || revocable)) continue;
-    if (cursor.held > 0) gpu::replay_ring(without_pdl(), state, input.slot[s], state.slot(input.slot[s]));
+    if (cursor.held > 0)
+      gpu::replay_ring(device_.without_pdl(), state, input.slot[s], state.slot(input.slot[s]));
     cursor = {};
   }
   return !lone && ring_steps(input, state, ring_);
@@ -233,7 +234,7 @@ Batch GpuOps::begin_step(const StepInput& input, const State& state) {
   FULMAR_GPU(cudaEventRecord(stage.free, queue_.stream));
   if (input.drawn != nullptr) {
     auto* const numbers = static_cast<int32_t*>(numbers_.data());
-    gpu::feed_drawn(without_pdl(), static_cast<const gpu::SampleResult*>(input.drawn), plan_.rows,
+    gpu::feed_drawn(device_.without_pdl(), static_cast<const gpu::SampleResult*>(input.drawn), plan_.rows,
                     static_cast<int32_t>(state.slots - 1), numbers + plan_.token, numbers + plan_.slot);
   }
   state_base_ = state.base;
@@ -275,13 +276,13 @@ const std::byte* GpuOps::replayed(const State& state, int64_t slot, Scratch& scr
   const size_t bytes = state.layout.slot_bytes();
   auto* const copy = static_cast<std::byte*>(scratch.take(1, static_cast<int64_t>(bytes), DType::u8).data);
   FULMAR_GPU(cudaMemcpyAsync(copy, state.slot(slot), bytes, cudaMemcpyDeviceToDevice, queue_.stream));
-  gpu::replay_ring(without_pdl(), state, slot, copy);
+  gpu::replay_ring(device_.without_pdl(), state, slot, copy);
   return copy;
 }
 
 void GpuOps::restore_shifts(const State& state, int64_t slot, int64_t ring_row) {
   use_device();
-  gpu::restore_shifts(without_pdl(), state, slot, ring_row);
+  gpu::restore_shifts(device_.without_pdl(), state, slot, ring_row);
 }
 
 Result<std::unique_ptr<Channel>> GpuOps::channel_from(Ops& sender, size_t bytes) {
@@ -340,43 +341,25 @@ void GpuOps::add_bias(Tensor x, Tensor bias) { gpu::add_bias(queue_, x, bias); }
 
 void GpuOps::multiply(Tensor a, Tensor b, Tensor out) { gpu::multiply(queue_, a, b, out); }
 
-void GpuOps::key_prepare7(const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk) {
-  gpu::key_prepare7(queue_, att, k, alpha, kk);
-}
-
-void GpuOps::wkv7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) {
-  gpu::wkv7(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors);
-}
-
-void GpuOps::wkv6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y) {
-  gpu::wkv6(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors);
-}
-
 void GpuOps::head_norm(int64_t n_head, const Norm& ln_x, Tensor y) {
   gpu::head_norm(queue_, n_head, ln_x, y);
 }
 
-void GpuOps::bonus7(const TimeMix7& att, const Projected7& p, Tensor y) { gpu::bonus7(queue_, att, p, y); }
-
-void GpuOps::deep_embed(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor z,
-                        Tensor scale) {
-  const int64_t rank = ffn.deep_rank;
-  Scratch scratch(*this);
-  const Tensor wide = scratch.take(batch.rows, z.cols, DType::f32);
-  const Tensor row = scratch.take(batch.rows, z.cols);
-  const Tensor matrix = scratch.take(batch.rows, rank * rank);
-  const Tensor low = scratch.take(batch.rows, rank), transformed = scratch.take(batch.rows, rank);
-  embed(batch, embedding, wide);
-  gpu::narrow(queue_, wide, row);
-  linear(row, ffn.s_emb_x, matrix);
-  linear(z, ffn.s1, low);
-  gpu::transform_by_token(queue_, batch, ffn, matrix, low, transformed);
-  linear(transformed, ffn.s2, scale);
-  add_bias(scale, ffn.s0);
-}
-
 void GpuOps::gather_wanted(const Batch& batch, Tensor x, Tensor out) {
   gpu::gather_rows(queue_, x, batch.wanted_row, out);
+}
+
+void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
+                      Tensor logits) {
+  if (batch.rows != 1 || !pending.empty() || !ways_.lone_row ||
+      !gpu::GemmDispatcher::suits_lone_row(head.matrix)) {
+    return Ops::read_out(batch, head, x, pending, hidden, logits);
+  }
+  Scratch scratch(*this);
+  const gpu::RowMix normed{nullptr, {hidden, scratch.take(1, x.cols)}};
+  gpu::enter_row(queue_, batch, head.ln_out, x, {}, {&normed, 1});
+  const gpu::Gemv product[] = {{normed.out, head.matrix, {logits, {}}}};
+  gemm_->run_row(product);
 }
 
 bool GpuOps::begin_draws(Tensor logits, std::span<const SampleRow> rows) {
@@ -401,61 +384,6 @@ bool GpuOps::begin_sample(Tensor logits, std::span<const SampleRow> rows) {
 void GpuOps::finish_sample(std::span<SampledToken> out) {
   use_device();
   sampler_.finish(out);
-}
-
-bool GpuOps::in_chunks(const Batch& batch, int64_t head_size) const {
-  return head_size == gpu::kHeadSize && batch.longest > gpu::kMostRecurrentRows;
-}
-
-int64_t GpuOps::few_rows_parts(Tensor in, const Weight& key, const Weight& value) const {
-  if (!ways_.few_rows) return 0;
-  if (gpu::is_packed(key)) return gpu::ffn_packed_parts(in.rows, key, value, facts_);
-  return gpu::ffn_rows_parts(in, key, value, facts_.multiprocessors);
-}
-
-void GpuOps::feed_forward(Tensor in, const Weight& key, const Weight& value, Tensor out) {
-  Scratch scratch(*this);
-  const int64_t count = few_rows_parts(in, key, value);
-  if (count > 0 && out.contiguous()) {
-    const Tensor parts = scratch.take(count, out.count(), DType::f32);
-    gpu::is_packed(key) ? gpu::ffn_packed(queue_, {in, {}}, key, value, parts)
-                        : gpu::ffn_rows(queue_, in, key, value, parts);
-    return gpu::sum_parts(queue_, parts, {out.data, out.dtype, 1, out.count(), out.count()});
-  }
-  const Tensor hidden = scratch.take(in.rows, key.out);
-  gemm_->run_feed_forward({in, key, hidden, gpu::Epilogue::relu_squared}, {hidden, value, out});
-}
-
-gpu::Queue GpuOps::without_pdl() const {
-  Queue queue = queue_;
-  queue.overlap = false;
-  return queue;
-}
-
-Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, const Addend& pending, StateField carry,
-                     const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Prefetch& next) {
-  if constexpr (gpu::kHopperCode) {
-    if (ways_.short_rows && gpu::suits_enter_short(batch, x.cols)) {
-      const Tensor z = needs_z ? scratch.take(x.rows, x.cols) : Tensor{};
-      gpu::enter_short(queue_, batch, norm, x, pending.joined(x), carry, mixes, z);
-      return z;
-    }
-  }
-  const bool keeps = batch.revocable;  // a roll-back will need the shifts of earlier rows
-  const Tensor z = needs_z || keeps ? scratch.take(x.rows, x.cols) : Tensor{};
-  const gpu::EnterPlan plan = gpu::plan_enter(batch, x.cols, facts_.multiprocessors, ways_.fixed_order);
-  const Tensor fronts = scratch.take(2 * plan.blocks, x.cols);
-  auto* const peers = pending.empty() ? nullptr : dynamic_cast<gpu::PeerCollective*>(pending.ranks);
-  std::optional<gpu::PeerPull> pull = peers != nullptr ? peers->pull_of(pending.own) : std::nullopt;
-  const gpu::EnterAddend addend{pull ? pending.own : pending.joined(x), pull ? &*pull : nullptr};
-  if (!batch.decode_only()) {
-    gpu::enter_fronts(queue_, batch, norm, x, addend, carry, plan, fronts);
-    if (pull) peers->launched(), pull->offers = false;
-  }
-  gpu::enter(queue_, batch, norm, x, addend, carry, mixes, z, plan, fronts, next);
-  if (pull && batch.decode_only()) peers->launched();
-  if (keeps) gpu::keep_shifts(queue_, batch, z, carry);
-  return z;
 }
 
 Status GpuOps::check_layer(int64_t width) {

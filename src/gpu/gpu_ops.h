@@ -12,11 +12,9 @@
 #include "gpu/device/step_input.h"
 #include "gpu/device/upload.h"
 #include "gpu/gemm/dispatcher.h"
-#include "gpu/island_ways.h"
-#include "gpu/recurrence/recurrence.h"
+#include "gpu/islands/islands6.h"
+#include "gpu/islands/islands7.h"
 #include "gpu/sampling/sampler.h"
-#include "gpu/stages/enter.h"
-#include "gpu/stages/low_rank.h"
 #include "ops/device.h"
 
 namespace fulmar {
@@ -68,8 +66,10 @@ class GpuOps final : public Ops {
   size_t import_bytes(const HostMatrix& matrix, WeightRole role) const override;
   Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) override;
   Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) override;
-  Status finish_layer(TimeMix7& att, ChannelMix7&) override { return check_layer(att.ln1.weight.cols); }
-  Status finish_layer(TimeMix6& att, ChannelMix6&) override { return check_layer(att.ln1.weight.cols); }
+  Status check_layer(int64_t width) override;
+
+  Islands7& rwkv7() override { return rwkv7_; }
+  Islands6& rwkv6() override { return rwkv6_; }
 
   // ---- steps
 
@@ -102,45 +102,11 @@ class GpuOps final : public Ops {
   void activate(Tensor x, Tensor bias, Activation act) override;
   void add_bias(Tensor x, Tensor bias) override;
   void multiply(Tensor a, Tensor b, Tensor out) override;
-  void key_prepare7(const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk) override;
-  void wkv7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) override;
-  void wkv6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y) override;
   void head_norm(int64_t n_head, const Norm& ln_x, Tensor y) override;
-  void bonus7(const TimeMix7& att, const Projected7& p, Tensor y) override;
-  void deep_embed(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor z,
-                  Tensor scale) override;
   void gather_wanted(const Batch& batch, Tensor x, Tensor out) override;
 
-  // ---- islands
+  // ---- the head and the draws
 
-  void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Addend pending, StateField att_shift,
-              std::span<const Tensor, 6> mixed) override;
-  void project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
-                Tensor v_first, const Projected7& p) override;
-  void recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv,
-              Tensor y) override;
-  void leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y,
-              Tensor pending) override;
-  void attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y,
-               Tensor pending) override;
-  void time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
-                 Tensor v_first, const Projected7& p, StateField wkv, Tensor y, Tensor pending) override;
-  void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                    Addend addend, StateField ffn_shift, Tensor pending) override;
-  bool block7(const Batch& batch, const Block7& block, Tensor x, const Block7Work& work,
-              const Block7State& state) override;
-  void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Addend pending, StateField att_shift,
-              std::span<const Tensor, 5> mixed) override;
-  void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
-                const Projected6& p) override;
-  void recur6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv,
-              Tensor y) override;
-  void leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y,
-              Tensor pending) override;
-  void attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
-               Tensor pending) override;
-  void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Addend addend, StateField ffn_shift,
-                    Tensor pending) override;
   void read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
                 Tensor logits) override;
   void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) override;
@@ -150,7 +116,6 @@ class GpuOps final : public Ops {
 
  private:
   friend class GpuDraws;
-  using Queue = gpu::Queue;
   static constexpr int kInputStages = 4;
   struct InputStage {
     Buffer pinned;
@@ -182,66 +147,11 @@ class GpuOps final : public Ops {
   Weight codes_of(const HostMatrix& matrix, WeightRole role) const;
   static size_t code_bytes(const Weight& weight);
   Result<Weight> import_codes(const HostMatrix& matrix, WeightRole role);
-  Status check_layer(int64_t width);
-
-  // Returns whether the chunked recurrence is used for those of the batch's sequences that are long enough.
-  bool in_chunks(const Batch& batch, int64_t head_size) const;
-  // Calls run(part) for the sequences that a step with chunks still runs token by token: first those of one
-  // row, which have kernels of their own, then the others, among which run() has to skip the long ones.
-  template <class F>
-  void for_short_sequences(const Batch& batch, F&& run) const {
-    if (plan_.singles > 0) run(batch.singles(plan_.singles));
-    if (plan_.short_sequences > plan_.singles) run(batch.behind_singles(plan_.singles));
-  }
-
-  // ---- RWKV-7
-  static gpu::LowRows7 low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block);
-  // Runs project7 as two grouped launches (LowRankEnd::two_launches); `first` are the GEMMs of its inputs.
-  // Returns false, having done nothing, where a launch cannot be grouped.
-  bool project_few7(gpu::GemmList first, const TimeMix7& att, bool first_block, Tensor v_first,
-                    const gpu::LowRows7& low, const Projected7& p);
-  // out = between(in @ first^T) @ second^T
-  void low_rank_path(const Queue& queue, Tensor in, const LowRank& path, Tensor low, Tensor out,
-                     gpu::Epilogue between = gpu::Epilogue::none);
-  // time_mix7 where every sequence is chunked: finish_project7 is fused into the preparation of the chunks.
-  void chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
-                         bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
-                         Tensor pending);
-  // Scratch and the two kernels of the chunked recurrence, by mma.sync fragments or by 16 x 16 tiles.
-  Tensor chunk_workspace7(Scratch& scratch, const TimeMix7& att) const;
-  void prepare_walk7(const Queue& queue, const TimeMix7& att, const Projected7& p,
-                     const gpu::RawProjected7& raw, Tensor workspace) const;
-  void walk7(const Batch& batch, const TimeMix7& att, StateField wkv, Tensor y, Tensor workspace) const;
-
-  // ---- batch 1 (row7.cpp): whether its kernels support a block's weights, and the block's two halves
-  bool suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const;
-  // Returns the number of partial sums (one per thread block) of the fused batch-1 feed-forward, ffn_row or
-  // ffn_packed; 0: not supported, run two GEMMs.
-  int64_t lone_row_parts(const Weight& key, const Weight& value) const;
-  static gpu::Pair take_pair(Scratch& scratch, int64_t cols);
-  void time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
-                     const Block7Work& work, const Block7State& state);
-  void channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift,
-                        Collective* ranks);
-
-  // Returns the number of partial sums (one per thread block) of the fused feed-forward at few rows, ffn_rows
-  // or ffn_packed; 0: not supported.
-  int64_t few_rows_parts(Tensor in, const Weight& key, const Weight& value) const;
-  // Computes out = value @ relu²(key @ in), fused where a fused kernel supports the operands.
-  void feed_forward(Tensor in, const Weight& key, const Weight& value, Tensor out);
-
-  // Returns the main stream with PDL off: started early, the few blocks of a walk over chunks would crowd
-  // onto the SMs that become free first.
-  Queue without_pdl() const;
-
-  // Returns the normalised rows if they were written, else an empty tensor.
-  Tensor enter(const Batch& batch, const Norm& norm, Tensor x, const Addend& pending, StateField carry,
-               const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Prefetch& ahead = {});
 
   gpu::DeviceFacts facts_;
   DeviceOptions options_;
   gpu::IslandWays ways_;
-  Queue queue_;
+  gpu::Queue queue_;
   std::unique_ptr<gpu::GemmDispatcher> gemm_;
   gpu::Arena arena_;
   gpu::Upload upload_;
@@ -256,6 +166,9 @@ class GpuOps final : public Ops {
   std::vector<RingStep> ring_;
   gpu::Chunks chunks_;
   const void* state_base_ = nullptr;
+  const gpu::OpenDevice device_{facts_, ways_, queue_, gemm_, plan_, chunks_};
+  GpuIslands7 rwkv7_{*this, device_};
+  GpuIslands6 rwkv6_{*this, device_};
 };
 
 }  // namespace fulmar

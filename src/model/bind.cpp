@@ -16,6 +16,11 @@ void Binder::fail(Error error) {
 
 Status Binder::status() const { return status_; }
 
+Status Binder::finish_layer() const {
+  if (!status_.ok() || dry()) return status_;
+  return ops_.check_layer(config_.n_embd);
+}
+
 // Returns null, and keeps an error, where the tensor is missing, has another shape, or is neither float nor
 // (where `coded`) quantised.
 const StoredTensor* Binder::find(const std::string& name, std::span<const int64_t> shape, bool coded) {

@@ -1,4 +1,5 @@
-// Binds a checkpoint's named tensors to the weight structs of ops/args.h. Knows shapes, not mathematics.
+// Binds a checkpoint's named tensors to the weight structs of ops/args.h and of the versions' blocks. Knows
+// shapes, not mathematics.
 #pragma once
 
 #include <deque>
@@ -47,11 +48,7 @@ class Binder {
   Norm norm(const std::string& name, int64_t n, Cut cut = Cut::none);
 
   // Call when the weights of a layer are bound.
-  template <class TimeMix, class ChannelMix>
-  Status finish_layer(TimeMix& att, ChannelMix& ffn) {
-    if (!status_.ok() || dry()) return status_;
-    return ops_.finish_layer(att, ffn);
-  }
+  Status finish_layer() const;
 
   void fail(Error error);
   Status status() const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "model/bind.h"
+#include "rwkv6/state.h"
+#include "rwkv7/state.h"
 
 namespace fulmar {
 
@@ -86,7 +88,7 @@ StateLayout state_layout_of(const ModelConfig& config, const Ops& ops) {
 
 RingLayout ring_layout_of(const ModelConfig& config, const Ops& ops, const StateWrites& writes) {
   if (!ops.replays(config.head_size)) return {};
-  return ring_layout(writes, config.version, ops.activation_dtype());
+  return ring_layout(writes, config.version == 7 ? kKeptRow7 : kKeptRow6, ops.activation_dtype());
 }
 
 size_t stream_bytes(const ModelConfig& config, const StepShape& shape, const Ops& ops) {

@@ -50,7 +50,7 @@ ChannelMix6 channel_mix(Binder& binder, int64_t layer) {
 
 Rwkv6::Rwkv6(const Binder& binder, LayerRange held, Buffers& buffers, int64_t max_rows)
     : Stack(binder, held, buffers, max_rows) {
-  layers_.reserve(static_cast<size_t>(held.count()));  // backends may remember a layer by its address
+  layers_.reserve(static_cast<size_t>(held.count()));
   const DType dtype = ops().activation_dtype();
   Projected6& p = projected_;
   for (Tensor& tensor : mixed_) buffers.declare(tensor, max_rows, binder.config().n_embd, dtype);
@@ -61,7 +61,7 @@ Rwkv6::Rwkv6(const Binder& binder, LayerRange held, Buffers& buffers, int64_t ma
 
 Status Rwkv6::bind_layer(Binder& binder, int64_t layer) {
   layers_.push_back({time_mix(binder, layer), channel_mix(binder, layer)});
-  return binder.finish_layer(layers_.back().att, layers_.back().ffn);
+  return binder.finish_layer();
 }
 
 void Rwkv6::layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) {
@@ -73,13 +73,14 @@ void Rwkv6::layers(const Batch& batch, const State& state, LayerRange range, Str
   const auto& all = projected_;
   const Projected6 p{rows(all.r), rows(all.k), rows(all.v), rows(all.g), rows(all.u)};
 
+  Islands6& on = ops().rwkv6();
   for (int64_t l = range.first; l < range.last; l++) {
     const int64_t own = l - held().first;
     const auto& [att, ffn] = layers_[static_cast<size_t>(own)];
-    ops().enter6(batch, att, x, stream.pending, state.att_shift(own), mixed);
-    ops().project6(batch, att, mixed, p);
-    ops().attend6(batch, att, p, state.wkv(own), y, time_mixed.own);
-    ops().channel_mix6(batch, ffn, x, time_mixed, state.ffn_shift(own), channel_mixed.own);
+    on.enter(batch, att, x, stream.pending, state.att_shift(own), mixed);
+    on.project(batch, att, mixed, p);
+    on.attend(batch, att, p, state.wkv(own), y, time_mixed.own);
+    on.channel_mix(batch, ffn, x, time_mixed, state.ffn_shift(own), channel_mixed.own);
     stream.pending = channel_mixed;
   }
 }

@@ -1,9 +1,10 @@
-// RWKV-6 (x060): the weights of its blocks and one forward over the islands of Ops.
+// RWKV-6 (x060): the weights of its blocks and one forward over its islands.
 #pragma once
 
 #include <vector>
 
 #include "model/stack.h"
+#include "rwkv6/islands.h"
 
 namespace fulmar {
 

@@ -61,7 +61,7 @@ ChannelMix7 channel_mix(Binder& binder, int64_t layer) {
 
 Rwkv7::Rwkv7(const Binder& binder, LayerRange held, Buffers& buffers, int64_t max_rows)
     : Stack(binder, held, buffers, max_rows) {
-  layers_.reserve(static_cast<size_t>(held.count()));  // backends may remember a layer by its address
+  layers_.reserve(static_cast<size_t>(held.count()));
   const DType dtype = ops().activation_dtype();
   Projected7& p = projected_;
   for (Tensor& tensor : mixed_) buffers.declare(tensor, max_rows, binder.config().n_embd, dtype);
@@ -72,7 +72,7 @@ Rwkv7::Rwkv7(const Binder& binder, LayerRange held, Buffers& buffers, int64_t ma
 
 Status Rwkv7::bind_layer(Binder& binder, int64_t layer) {
   layers_.push_back({time_mix(binder, layer), channel_mix(binder, layer)});
-  return binder.finish_layer(layers_.back().att, layers_.back().ffn);
+  return binder.finish_layer();
 }
 
 void Rwkv7::layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) {
@@ -89,14 +89,15 @@ void Rwkv7::layers(const Batch& batch, const State& state, LayerRange range, Str
       time_mixed.own,
       ranks()};
 
+  Islands7& on = ops().rwkv7();
   for (int64_t l = range.first; l < range.last; l++) {
     const int64_t own = l - held().first;
     const auto& [att, ffn] = layers_[static_cast<size_t>(own)];
     const Block7State at{state.att_shift(own), state.wkv(own), state.ffn_shift(own)};
-    if (stream.pending.empty() && ops().block7(batch, {att, ffn, l == 0}, x, work, at)) continue;
-    ops().enter7(batch, att, x, stream.pending, at.att_shift, work.mixed);
-    ops().time_mix7(batch, att, work.mixed, l == 0, work.v_first, work.p, at.wkv, work.y, work.pending);
-    ops().channel_mix7(batch, embedding(), ffn, x, time_mixed, at.ffn_shift, channel_mixed.own);
+    if (stream.pending.empty() && on.block(batch, {att, ffn, l == 0}, x, work, at)) continue;
+    on.enter(batch, att, x, stream.pending, at.att_shift, work.mixed);
+    on.time_mix(batch, att, work.mixed, l == 0, work.v_first, work.p, at.wkv, work.y, work.pending);
+    on.channel_mix(batch, embedding(), ffn, x, time_mixed, at.ffn_shift, channel_mixed.own);
     stream.pending = channel_mixed;
   }
 }

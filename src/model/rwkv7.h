@@ -1,9 +1,10 @@
-// RWKV-7 (x070) and RWKV-7a: the weights of its blocks and one forward over the islands of Ops.
+// RWKV-7 (x070) and RWKV-7a: the weights of its blocks and one forward over its islands.
 #pragma once
 
 #include <vector>
 
 #include "model/stack.h"
+#include "rwkv7/islands.h"
 
 namespace fulmar {
 

@@ -1,4 +1,5 @@
-// What all backends share: scratch memory of default islands, slots to and from host memory, host sampling.
+// What all backends share: scratch memory of islands, slots to and from host memory, the default head, host
+// sampling.
 #include "ops/ops.h"
 
 #include <algorithm>
@@ -48,6 +49,21 @@ void Ops::roll_back(const State& state, int64_t slot, int64_t rows) {
   cursor->held -= count;
   cursor->revocable -= count;
   restore_shifts(state, slot, (cursor->first + cursor->held - 1) % state.ring.rows);
+}
+
+void Ops::absorb(Tensor x, const Addend& pending) {
+  const Tensor own = pending.joined(x);
+  if (!own.empty()) add(x, own);
+}
+
+void Ops::read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
+                   Tensor logits) {
+  Scratch scratch(*this);
+  const Tensor wanted = scratch.take(hidden.rows, x.cols, x.dtype);
+  absorb(x, pending);
+  gather_wanted(batch, x, wanted);
+  norm(wanted, head.ln_out, hidden);
+  linear(hidden, head.matrix, logits);
 }
 
 void Ops::sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) {

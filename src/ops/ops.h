@@ -1,10 +1,6 @@
-// What a backend can do: primitives that each must write, and islands that each may override.
-//
-// An island is one fused stage of a block. Its default body (islands.cpp) composes primitives and is the
-// specification; an override is an optimisation of it and is tested against it. Islands are cut at the
-// residual add: each that reads the residual stream first absorbs the pending addend, so every useful fusion
-// lies inside one. Shape, architecture and weight kind are decided inside an island or primitive, never in
-// the model files.
+// One device: its facts, memory, steps, slots and links to others, the primitives that blocks of any version
+// are made of, the head and the draws. What a version's blocks need beside these, primitives of their own and
+// islands, is in its room (rwkv7/islands.h, rwkv6/islands.h).
 #pragma once
 
 #include <chrono>
@@ -31,7 +27,8 @@
 
 namespace fulmar {
 
-enum class Activation : uint8_t { tanh, sigmoid, silu, relu_squared };
+class Islands7;
+class Islands6;
 
 // Facts of a device by which callers choose sizes.
 struct DeviceTraits {
@@ -92,6 +89,22 @@ class Ops {
   // Reserves scratch memory, so that no step has to allocate. Called when a model is loaded.
   Status reserve_scratch(size_t bytes);
 
+  // Scratch memory of islands: an arena that grows to the largest island and is reused by the next
+  // one.
+  class Scratch {
+   public:
+    explicit Scratch(Ops& ops) : ops_(ops) {}
+    ~Scratch() { ops_.scratch_used_ = mark_; }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    Tensor take(int64_t rows, int64_t cols, DType dtype);
+    Tensor take(int64_t rows, int64_t cols) { return take(rows, cols, ops_.activation_dtype()); }
+
+   private:
+    Ops& ops_;
+    size_t mark_ = ops_.scratch_used_;
+  };
+
   // Returns the bytes of backend memory that import_weight will allocate for a matrix; 0: the weight will
   // point to the matrix in place, which then has to stay.
   virtual size_t import_bytes(const HostMatrix& matrix, WeightRole role) const = 0;
@@ -99,9 +112,16 @@ class Ops {
   virtual Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) = 0;
   // Copies numbers into an f32 matrix [rows, cols].
   virtual Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) = 0;
-  // Called once per layer after its weights are imported, so that a backend may join or rearrange them.
-  virtual Status finish_layer(TimeMix7&, ChannelMix7&) { return {}; }
-  virtual Status finish_layer(TimeMix6&, ChannelMix6&) { return {}; }
+  // Called once per layer of a model `width` wide after its weights are imported; fails where the backend
+  // cannot compute with them.
+  virtual Status check_layer(int64_t width) {
+    (void)width;
+    return {};
+  }
+
+  // ---- blocks of each version: what this device computes of them
+  virtual Islands7& rwkv7() = 0;
+  virtual Islands6& rwkv6() = 0;
 
   // ---- steps
   // Copies the input into backend memory; the Batch is valid until the next begin_step.
@@ -180,73 +200,12 @@ class Ops {
   virtual void add_bias(Tensor x, Tensor bias) = 0;
   // out = a * b; `out` may be a
   virtual void multiply(Tensor a, Tensor b, Tensor out) = 0;
-  // kk = k * k_k normalised per head (lower bound of the norm 1e-12); then k *= 1 + (alpha - 1) * k_a, in
-  // place
-  virtual void key_prepare7(const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk) = 0;
-  // RWKV-7 recurrence per head, rows of a sequence in order; state in place; y [rows, C]
-  virtual void wkv7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv,
-                    Tensor y) = 0;
-  // RWKV-6 recurrence per head (state value-major here too); y [rows, C]
-  virtual void wkv6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv,
-                    Tensor y) = 0;
   // y = group norm over each head's channels (eps kHeadNormEps), scaled and shifted, in place
   virtual void head_norm(int64_t n_head, const Norm& ln_x, Tensor y) = 0;
-  // y += (sum over the head of r * k * r_k) * v, in place
-  virtual void bonus7(const TimeMix7& att, const Projected7& p, Tensor y) = 0;
-  // RWKV-7a: scale [rows, F] = ((z @ s1^T) @ E) @ s2^T + s0, E[D, D] from the token's id and normed embedding
-  virtual void deep_embed(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor z,
-                          Tensor scale) = 0;
   // out[i] = x[wanted_row[i]]
   virtual void gather_wanted(const Batch& batch, Tensor x, Tensor out) = 0;
 
-  // ---- islands
-  //
-  // x is the residual stream; `pending` is what the previous island's output still has to add to it (empty:
-  // nothing).
-
-  // x += pending; z = norm(x); mixed[i] = lerp(z, shifted z, mix row i) for r w k v a g
-  virtual void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Addend pending, StateField att_shift,
-                      std::span<const Tensor, 6> mixed);
-  // The projections, low-rank paths, value residual and key preparation. In block 0 v_first <- v.
-  virtual void project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
-                        bool first_block, Tensor v_first, const Projected7& p);
-  virtual void recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y);
-  // pending = ((head_norm(y) + bonus) * g) @ output^T; overwrites y
-  virtual void leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y, Tensor pending);
-  // recur7, then leave7; y [rows, C] is working memory. For backends that fuse both.
-  virtual void attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y,
-                       Tensor pending);
-  // project7, then attend7; p and y are working memory. For backends that fuse parts of both.
-  virtual void time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
-                         bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
-                         Tensor pending);
-  // x += addend; pending = relu²(lerp(z) @ key^T) [* deep embed] @ value^T. `pending` may alias `addend`,
-  // unless ranks have addends, and `addend` may be empty.
-  virtual void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                            Addend addend, StateField ffn_shift, Tensor pending);
-
-  // Runs a whole block at once where the backend has fused kernels for such a batch: enter7, time_mix7 and
-  // channel_mix7 with nothing pending before, and every output added to x. Returns false, having done
-  // nothing, where the islands have to run.
-  virtual bool block7(const Batch& batch, const Block7& block, Tensor x, const Block7Work& work,
-                      const Block7State& state) {
-    (void)batch, (void)block, (void)x, (void)work, (void)state;
-    return false;
-  }
-
-  // x += pending; data-dependent mixes in the order w k v r g
-  virtual void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Addend pending, StateField att_shift,
-                      std::span<const Tensor, 5> mixed);
-  virtual void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
-                        const Projected6& p);
-  virtual void recur6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y);
-  // pending = (head_norm(y) * g) @ output^T; overwrites y
-  virtual void leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y, Tensor pending);
-  // recur6, then leave6, as attend7
-  virtual void attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
-                       Tensor pending);
-  virtual void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Addend addend,
-                            StateField ffn_shift, Tensor pending);
+  // ---- the head and the draws
 
   // x += pending; hidden = norm(wanted rows of x) [wanted, C]; logits = hidden @ head^T, f32 [wanted, V]
   virtual void read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
@@ -265,22 +224,6 @@ class Ops {
   virtual const void* drawn() const { return &drawn_; }
 
  protected:
-  // Scratch memory of default islands: an arena that grows to the largest island and is reused by the next
-  // one.
-  class Scratch {
-   public:
-    explicit Scratch(Ops& ops) : ops_(ops) {}
-    ~Scratch() { ops_.scratch_used_ = mark_; }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-    Tensor take(int64_t rows, int64_t cols, DType dtype);
-    Tensor take(int64_t rows, int64_t cols) { return take(rows, cols, ops_.activation_dtype()); }
-
-   private:
-    Ops& ops_;
-    size_t mark_ = ops_.scratch_used_;
-  };
-
   // Returns the address of a state as read_slot returns it: the slot itself where its ring holds nothing,
   // else a copy in scratch memory with the ring's rows replayed.
   virtual const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) = 0;

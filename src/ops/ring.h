@@ -20,19 +20,26 @@ struct StateWrites {
   int64_t revocable = 0;  // most rows of one step that may be rolled back afterwards, 0 to kMostDeferred
 };
 
-// The shape of a ring. A row stores, per layer: for each head its inputs [inputs, N] and, in RWKV-7, S·(-kk)
-// [N] in f32, the part of the state that the row removed, with which a replay sums nothing and gives the same
-// bits. Where rows can be rolled back, also the two token shifts after it, [C] each.
+// What a recurrence needs to replay a row on a head, as its block declares it: inputs [inputs, N] and, where
+// `removed`, the part of the state that the row removed, [N] in f32, with which a replay sums nothing and
+// gives the same bits.
+struct KeptRow {
+  int64_t inputs = 0;
+  bool removed = false;
+};
+
+// The shape of a ring. A row stores, per layer: for each head what replays it and, where rows can be rolled
+// back, the two token shifts after it, [C] each.
 struct RingLayout {
-  int64_t rows = 0;          // R; 0: no ring
-  int64_t write_every = 1;   // M
-  int64_t inputs = 0;        // 5 in RWKV-7: k, v, u, kk, alpha; 3 in RWKV-6: k, v, u
-  bool removed = false;      // whether S·(-kk) is stored: RWKV-7
+  int64_t rows = 0;         // R; 0: no ring
+  int64_t write_every = 1;  // M
+  int64_t inputs = 0;       // as in KeptRow
+  bool removed = false;
   bool revocable = false;    // rows can be rolled back
   DType dtype = DType::f32;  // of inputs and shifts: the activation type
 
   static constexpr size_t align(size_t bytes) { return (bytes + 15) / 16 * 16; }
-  // One row's part of a head: inputs, then S·(-kk).
+  // One row's part of a head: inputs, then what the row removed.
   size_t removed_offset(int64_t head_size) const {
     return static_cast<size_t>(inputs * head_size) * size_of(dtype);
   }
@@ -52,12 +59,12 @@ struct RingLayout {
   bool operator==(const RingLayout&) const = default;
 };
 
-// Returns the ring of a model of this version; without rows where every step writes and nothing is rolled
-// back.
-constexpr RingLayout ring_layout(const StateWrites& writes, int version, DType activation) {
+// Returns the ring of a model whose rows keep this; without rows where every step writes and nothing is
+// rolled back.
+constexpr RingLayout ring_layout(const StateWrites& writes, const KeptRow& kept, DType activation) {
   const int64_t rows = writes.every - 1 + writes.revocable;
   if (rows == 0) return {};
-  return {rows, writes.every, version == 7 ? 5 : 3, version == 7, writes.revocable > 0, activation};
+  return {rows, writes.every, kept.inputs, kept.removed, writes.revocable > 0, activation};
 }
 
 // The position of a slot's ring, in host memory.

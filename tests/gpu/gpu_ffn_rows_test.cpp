@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "cases/composed.h"
 #include "gpu/gpu_device.h"
 #include "support/islands.h"
 
@@ -41,8 +42,8 @@ class GpuFfnRows : public GpuTest, public testing::WithParamInterface<FfnShape> 
     rig().write_all_slots(states_);
     const Tensor residual = rig().same(x).tensor, out = rig().empty(batch_.rows, width());
     const StateField shift = rig().state().ffn_shift(0);
-    own ? gpu().channel_mix7(batch_, {}, ffn_, residual, {}, shift, out)
-        : gpu().Ops::channel_mix7(batch_, {}, ffn_, residual, {}, shift, out);
+    own ? gpu().rwkv7().channel_mix(batch_, {}, ffn_, residual, {}, shift, out)
+        : cases::Composed7(gpu()).channel_mix(batch_, {}, ffn_, residual, {}, shift, out);
     return rig().read(out.slice_rows(0, static_cast<int64_t>(GetParam().rows)));
   }
   void expect_agreement() {

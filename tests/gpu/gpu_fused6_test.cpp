@@ -3,6 +3,7 @@
 #include <numeric>
 #include <optional>
 
+#include "cases/composed.h"
 #include "gpu/gpu_device.h"
 #include "support/islands.h"
 
@@ -57,9 +58,9 @@ TEST_P(GpuFused6, MixesAgreeWithTheirComposition) {
     const Tensor mixed[5] = {empty(), empty(), empty(), empty(), empty()};
     rig().write_all_slots(before);
     if (own)
-      gpu().enter6(batch_, att, residual, pending, rig().state().att_shift(0), mixed);
+      gpu().rwkv6().enter(batch_, att, residual, pending, rig().state().att_shift(0), mixed);
     else
-      gpu().Ops::enter6(batch_, att, residual, pending, rig().state().att_shift(0), mixed);
+      cases::Composed6(gpu()).enter(batch_, att, residual, pending, rig().state().att_shift(0), mixed);
     std::vector<Doubles> all{read(residual)};
     for (const Tensor& one : mixed) all.push_back(read(one));
     return all;
@@ -76,8 +77,8 @@ TEST_P(GpuFused6, ProjectionsAgreeWithTheirComposition) {
   const Tensor mixed[5] = {rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1)};
   const auto projected = [&] { return Projected6{empty(), empty(), empty(), empty(), empty()}; };
   const Projected6 got = projected(), want = projected();
-  gpu().project6(batch_, att, mixed, got);
-  gpu().Ops::project6(batch_, att, mixed, want);
+  gpu().rwkv6().project(batch_, att, mixed, got);
+  cases::Composed6(gpu()).project(batch_, att, mixed, want);
   support::expect_close(read(got.r), read(want.r), DType::f16, "r");
   support::expect_close(read(got.k), read(want.k), DType::f16, "k");
   support::expect_close(read(got.v), read(want.v), DType::f16, "v");
@@ -95,9 +96,9 @@ TEST_P(GpuFused6, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
     const Tensor residual = rig().same(x).tensor, out = rig().same(pending).tensor;
     rig().write_all_slots(before);
     if (own)
-      gpu().channel_mix6(batch_, ffn, residual, out, rig().state().ffn_shift(0), out);
+      gpu().rwkv6().channel_mix(batch_, ffn, residual, out, rig().state().ffn_shift(0), out);
     else
-      gpu().Ops::channel_mix6(batch_, ffn, residual, out, rig().state().ffn_shift(0), out);
+      cases::Composed6(gpu()).channel_mix(batch_, ffn, residual, out, rig().state().ffn_shift(0), out);
     return std::pair(read(residual), read(out));
   };
   const auto got = run(true), want = run(false);

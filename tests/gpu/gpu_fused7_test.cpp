@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "cases/composed.h"
 #include "gpu/gpu_device.h"
 #include "support/islands.h"
 
@@ -69,8 +70,8 @@ TEST_P(GpuFused7, ProjectionsAgreeWithTheirComposition) {
     const Tensor v_first = rows_of(-9, 9), v_first_want = rig().empty(batch_.rows, kWidth);
     gpu().lerp(v_first, v_first, v_first, v_first_want);  // a copy
     const Projected7 got = projected(), want = projected();
-    gpu().project7(batch_, att, mixed, first_block, v_first, got);
-    gpu().Ops::project7(batch_, att, mixed, first_block, v_first_want, want);
+    gpu().rwkv7().project(batch_, att, mixed, first_block, v_first, got);
+    cases::Composed7(gpu()).project(batch_, att, mixed, first_block, v_first_want, want);
     const auto expect = [&](Tensor one, Tensor other, const char* name) {
       support::expect_close(read(one), read(other), DType::f16, name);
     };
@@ -101,10 +102,10 @@ TEST_P(GpuFused7, TimeMixAgreesWithItsComposition) {
       }
       return all;
     };
-    gpu().time_mix7(batch_, att, mixed, first_block, v_first, projected(), wkv, y, got);
+    gpu().rwkv7().time_mix(batch_, att, mixed, first_block, v_first, projected(), wkv, y, got);
     const Doubles got_state = states(), got_first = read(v_first);
     rig().write_all_slots(before);
-    gpu().Ops::time_mix7(batch_, att, mixed, first_block, v_first, projected(), wkv, y, want);
+    gpu().rwkv7().Islands7::time_mix(batch_, att, mixed, first_block, v_first, projected(), wkv, y, want);
     support::expect_close(read(got), read(want), DType::f16, "pending");
     support::expect_close(got_first, read(v_first), DType::f16, "v_first");
     support::expect_close(got_state, states(), DType::f16, "state");
@@ -122,8 +123,8 @@ TEST_P(GpuFused7, EnterAgreesWithItsComposition) {
     const Tensor residual = rig().same(x).tensor, addend = rig().same(pending).tensor;
     const Tensor mixed[6] = {empty(), empty(), empty(), empty(), empty(), empty()};
     const StateField shift = rig().state().att_shift(0);
-    own ? gpu().enter7(batch_, att, residual, addend, shift, mixed)
-        : gpu().Ops::enter7(batch_, att, residual, addend, shift, mixed);
+    own ? gpu().rwkv7().enter(batch_, att, residual, addend, shift, mixed)
+        : cases::Composed7(gpu()).enter(batch_, att, residual, addend, shift, mixed);
     std::vector<Doubles> all{read(residual)};
     for (const Tensor& one : mixed) all.push_back(read(one));
     for (const int32_t slot : rig().slots()) all.push_back(rig().read(shift, slot, kWidth));
@@ -145,9 +146,9 @@ TEST_P(GpuFused7, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
     const Tensor residual = rig().same(x).tensor, out = rig().same(pending).tensor;
     rig().write_all_slots(before);
     if (own)
-      gpu().channel_mix7(batch_, {}, ffn, residual, out, rig().state().ffn_shift(0), out);
+      gpu().rwkv7().channel_mix(batch_, {}, ffn, residual, out, rig().state().ffn_shift(0), out);
     else
-      gpu().Ops::channel_mix7(batch_, {}, ffn, residual, out, rig().state().ffn_shift(0), out);
+      cases::Composed7(gpu()).channel_mix(batch_, {}, ffn, residual, out, rig().state().ffn_shift(0), out);
     return std::pair(read(residual), read(out));
   };
   const auto got = run(true), want = run(false);

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include "gpu/gpu_device.h"
+#include "rwkv6/islands.h"
+#include "rwkv7/islands.h"
 #include "support/ops_rig.h"
 
 namespace fulmar {
@@ -35,14 +37,15 @@ class GpuHalfState : public GpuTest, public testing::WithParamInterface<HalfStat
     if (GetParam().version == 7) {
       TimeMix7 att;
       att.n_head = kHeads, att.head_size = 64;
-      return half_gpu_->recur7(batch, att, {rows(0), rows(1), rows(2), rows(3), rows(4), rows(5), rows(6)},
-                               wkv, y.slice_rows(0, batch.rows));
+      return half_gpu_->rwkv7().recur(batch, att,
+                                      {rows(0), rows(1), rows(2), rows(3), rows(4), rows(5), rows(6)}, wkv,
+                                      y.slice_rows(0, batch.rows));
     }
     TimeMix6 att;
     att.n_head = kHeads, att.head_size = 64;
     att.u = bonus_;
-    half_gpu_->recur6(batch, att, {rows(0), rows(1), rows(2), rows(3), rows(4)}, wkv,
-                      y.slice_rows(0, batch.rows));
+    half_gpu_->rwkv6().recur(batch, att, {rows(0), rows(1), rows(2), rows(3), rows(4)}, wkv,
+                             y.slice_rows(0, batch.rows));
   }
 
   std::unique_ptr<Ops> half_gpu_;

@@ -6,6 +6,7 @@
 #include "cpu/cpu_ops.h"
 #include "files/synthetic.h"
 #include "gpu/gpu_device.h"
+#include "rwkv7/islands.h"
 #include "support/model_rig.h"
 #include "support/ops_rig.h"
 
@@ -193,7 +194,7 @@ TEST_F(GpuTest, ChunkedRecurrenceAgreesWithTheRecurrentOne) {
       const Projected7 p{r.tensor, k.tensor, v.tensor, {}, u.tensor, kk.tensor, alpha.tensor};
       const Tensor want = rig.empty(batch.rows, c), got = rig.empty(batch.rows, c);
       const auto before = rig.read_all_slots();
-      gpu().wkv7(batch, att, p, rig.state().wkv(0), want);
+      gpu().rwkv7().wkv(batch, att, p, rig.state().wkv(0), want);
       const auto want_y = rig.read(want);
       support::Doubles want_state, got_state;
       for (const int32_t slot : rig.slots()) {
@@ -201,7 +202,7 @@ TEST_F(GpuTest, ChunkedRecurrenceAgreesWithTheRecurrentOne) {
         want_state.insert(want_state.end(), one.begin(), one.end());
       }
       rig.write_all_slots(before);
-      gpu().recur7(batch, att, p, rig.state().wkv(0), got);
+      gpu().rwkv7().recur(batch, att, p, rig.state().wkv(0), got);
       for (const int32_t slot : rig.slots()) {
         const auto one = rig.read(rig.state().wkv(0), slot, c * 64);
         got_state.insert(got_state.end(), one.begin(), one.end());

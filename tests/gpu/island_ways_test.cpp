@@ -1,5 +1,5 @@
 // Which fused forms a device runs; needs no GPU.
-#include "gpu/island_ways.h"
+#include "gpu/islands/island_ways.h"
 
 #include <gtest/gtest.h>
 

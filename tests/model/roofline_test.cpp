@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "rwkv7/state.h"
+
 namespace fulmar {
 namespace {
 
@@ -45,7 +47,8 @@ TEST(Roofline, DeferredStatesAreWrittenOnceInSoManySteps) {
   const ModelConfig config = shapes_7b();
   const StateLayout layout = states_of(config, DType::f32);
   const auto traffic = [&](int64_t every, const StepRows& rows) {
-    return step_work(config, layout, rows, 0.9, ring_layout({.every = every}, 7, DType::f16)).state_bytes;
+    return step_work(config, layout, rows, 0.9, ring_layout({.every = every}, kKeptRow7, DType::f16))
+        .state_bytes;
   };
   const double state = 32 * 1048576.0, shifts = 32 * 32768.0, row = 32 * 14 * 4096.0;
   EXPECT_DOUBLE_EQ(traffic(1, {960, 960, 960}), 960 * 2 * (state + shifts));

@@ -7,7 +7,7 @@ namespace fulmar {
 namespace {
 
 RingLayout ring_of(int64_t every, int64_t revocable) {
-  return ring_layout({.every = every, .revocable = revocable}, 7, DType::f16);
+  return ring_layout({.every = every, .revocable = revocable}, {5, true}, DType::f16);
 }
 
 TEST(Ring, NoRowsWhereEveryStepWritesAndNothingIsRolledBack) {
@@ -20,7 +20,7 @@ TEST(Ring, NoRowsWhereEveryStepWritesAndNothingIsRolledBack) {
 
 TEST(Ring, TakesFourteenBytesAChannelAndRowOfRwkv7AndSixOfRwkv6) {
   EXPECT_EQ(ring_of(2, 0).wkv_bytes(4, 64), 14u * 4 * 64);
-  EXPECT_EQ(ring_layout({.every = 2}, 6, DType::f16).wkv_bytes(4, 64), 6u * 4 * 64);
+  EXPECT_EQ(ring_layout({.every = 2}, {3, false}, DType::f16).wkv_bytes(4, 64), 6u * 4 * 64);
 }
 
 TEST(Ring, WritesBehindEveryMthRow) {

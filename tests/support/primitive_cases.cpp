@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rwkv7/islands.h"
 #include "support/case_shapes.h"
 #include "support/ops_cases.h"
 #include "support/ops_rig.h"
@@ -309,7 +310,7 @@ void run_deep_embed(Ops& ops) {
     }
   }
   const Tensor scale = rig.empty(batch.rows, kFfn);
-  ops.deep_embed(batch, {table.weight, ln0.norm}, ffn, z.tensor, scale);
+  ops.rwkv7().deep_embed(batch, {table.weight, ln0.norm}, ffn, z.tensor, scale);
   Doubles got = rig.read(scale);
   got.resize(want.size());
   expect_close(got, want, ops.activation_dtype(), "deep_embed");

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "rwkv6/islands.h"
+#include "rwkv7/islands.h"
 #include "support/case_shapes.h"
 #include "support/ops_rig.h"
 
@@ -36,12 +38,12 @@ void add_keys_and_bonus(Cases& cases) {
                            want_kk[i] /= std::sqrt(squares);
                        }
                        const Tensor kk = rig.empty(5, c);
-                       ops.key_prepare7(att, k.tensor, alpha.tensor, kk);
+                       ops.rwkv7().key_prepare(att, k.tensor, alpha.tensor, kk);
                        expect_close(rig.read(kk), want_kk, ops.activation_dtype(), "kk");
                        expect_close(rig.read(k.tensor), want_k, ops.activation_dtype(), "k");
 
                        const Made zero = rig.tensor(5, c, 0, 1e-30);
-                       ops.key_prepare7(att, zero.tensor, alpha.tensor, kk);
+                       ops.rwkv7().key_prepare(att, zero.tensor, alpha.tensor, kk);
                        for (const double value : rig.read(kk))
                          ASSERT_LT(std::abs(value), 1e-3) << "kk of a zero key";
                      }});
@@ -68,7 +70,7 @@ void add_keys_and_bonus(Cases& cases) {
                        p.r = r.tensor;
                        p.k = k.tensor;
                        p.v = v.tensor;
-                       ops.bonus7(att, p, y.tensor);
+                       ops.rwkv7().bonus(att, p, y.tensor);
                        expect_close(rig.read(y.tensor), want, ops.activation_dtype(), "bonus7");
                      }});
   }
@@ -139,13 +141,14 @@ void run_wkv(Ops& ops, int version, HeadShape shape, const std::vector<int32_t>&
     TimeMix7 att;
     att.n_head = shape.n_head;
     att.head_size = n;
-    ops.wkv7(batch, att, {r.tensor, k.tensor, v.tensor, {}, decay.tensor, kk.tensor, alpha.tensor}, wkv, y);
+    ops.rwkv7().wkv(batch, att, {r.tensor, k.tensor, v.tensor, {}, decay.tensor, kk.tensor, alpha.tensor},
+                    wkv, y);
   } else {
     TimeMix6 att;
     att.n_head = shape.n_head;
     att.head_size = n;
     att.u = u.tensor;
-    ops.wkv6(batch, att, {r.tensor, k.tensor, v.tensor, {}, decay.tensor}, wkv, y);
+    ops.rwkv6().wkv(batch, att, {r.tensor, k.tensor, v.tensor, {}, decay.tensor}, wkv, y);
   }
   Doubles got_y = rig.read(y), got_state;
   got_y.resize(want_y.size());

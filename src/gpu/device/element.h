@@ -4,7 +4,7 @@
 
 #include "gpu/device/ptx.h"
 #include "gpu/device/vendor.h"
-#include "ops/state.h"
+#include "ops/state_field.h"
 #include "tensor/tensor.h"
 
 namespace fulmar::gpu {

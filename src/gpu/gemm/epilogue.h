@@ -4,7 +4,7 @@
 
 #include "gpu/device/device.h"
 #include "gpu/gemm/gemm.h"
-#include "ops/ops.h"
+#include "ops/args.h"
 
 #ifdef FULMAR_DEVICE_CODE
 #include "gpu/device/element.h"

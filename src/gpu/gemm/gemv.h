@@ -9,7 +9,7 @@
 #include "gpu/device/launch_place.h"
 #include "gpu/gemm/gemm.h"
 #include "ops/args.h"
-#include "ops/state.h"
+#include "ops/state_field.h"
 
 namespace fulmar::gpu {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gpu/device/element.h"
-#include "ops/args.h"
+#include "rwkv7/weights.h"
 
 namespace fulmar::gpu {
 

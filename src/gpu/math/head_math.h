@@ -4,7 +4,8 @@
 
 #include "gpu/device/element.h"
 #include "gpu/math/head_size.h"
-#include "ops/args.h"
+#include "rwkv6/weights.h"
+#include "rwkv7/weights.h"
 
 namespace fulmar::gpu {
 

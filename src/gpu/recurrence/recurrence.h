@@ -8,9 +8,10 @@
 #include <cstdint>
 
 #include "gpu/device/device.h"
-#include "ops/args.h"
 #include "ops/batch.h"
-#include "ops/state.h"
+#include "ops/state_field.h"
+#include "rwkv6/weights.h"
+#include "rwkv7/weights.h"
 
 namespace fulmar::gpu {
 

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "gpu/device/ptx.h"
 #include "gpu/recurrence/wkv_deferred.h"
+#include "ops/state.h"
 
 namespace fulmar::gpu {
 

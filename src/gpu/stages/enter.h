@@ -6,7 +6,7 @@
 #include "gpu/device/prefetch.h"
 #include "ops/args.h"
 #include "ops/batch.h"
-#include "ops/state.h"
+#include "ops/state_field.h"
 
 namespace fulmar::gpu {
 

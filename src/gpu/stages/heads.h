@@ -3,7 +3,8 @@
 #pragma once
 
 #include "gpu/device/device.h"
-#include "ops/args.h"
+#include "rwkv6/weights.h"
+#include "rwkv7/weights.h"
 
 namespace fulmar::gpu {
 

@@ -8,6 +8,7 @@
 #include "gpu/device/prefetch.h"
 #include "gpu/gemm/gemv.h"
 #include "ops/batch.h"
+#include "rwkv7/weights.h"
 
 namespace fulmar::gpu {
 

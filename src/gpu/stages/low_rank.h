@@ -5,7 +5,8 @@
 
 #include "gpu/device/device.h"
 #include "gpu/device/prefetch.h"
-#include "ops/args.h"
+#include "rwkv6/weights.h"
+#include "rwkv7/weights.h"
 
 namespace fulmar::gpu {
 

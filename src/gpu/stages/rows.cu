@@ -4,6 +4,7 @@
 #include "gpu/device/for_rows.h"
 #include "gpu/device/ptx.h"
 #include "gpu/stages/rows.h"
+#include "ops/state.h"
 
 namespace fulmar::gpu {
 

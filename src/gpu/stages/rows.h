@@ -3,9 +3,9 @@
 #pragma once
 
 #include "gpu/device/device.h"
-#include "ops/args.h"
 #include "ops/batch.h"
-#include "ops/state.h"
+#include "ops/state_field.h"
+#include "rwkv7/weights.h"
 
 namespace fulmar::gpu {
 

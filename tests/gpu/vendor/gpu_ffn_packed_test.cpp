@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "cases/composed.h"
 #include "gpu/gemm/layout/packed.h"
 #include "gpu/gpu_device.h"
 #include "gpu/stages/ffn_packed.h"
@@ -110,8 +111,8 @@ class GpuFfnPacked : public GpuTest, public testing::WithParamInterface<KindAndS
     rig().write_all_slots(states_);
     const Tensor residual = rig().same(x).tensor, out = rig().empty(batch_.rows, width());
     const StateField shift = rig().state().ffn_shift(0);
-    own ? gpu().channel_mix7(batch_, {}, ffn_, residual, {}, shift, out)
-        : gpu().Ops::channel_mix7(batch_, {}, ffn_, residual, {}, shift, out);
+    own ? gpu().rwkv7().channel_mix(batch_, {}, ffn_, residual, {}, shift, out)
+        : cases::Composed7(gpu()).channel_mix(batch_, {}, ffn_, residual, {}, shift, out);
     return rig().read(out.slice_rows(0, static_cast<int64_t>(shape().rows)));
   }
   void expect_agreement(Kept kept) {

@@ -1,7 +1,7 @@
 // A block of RWKV-7 at batch 1: fused kernels that keep vectors between them in f32 precision and add to the
 // residual stream directly.
 #include "gpu/gemm/layout/packed.h"
-#include "gpu/gpu_ops.h"
+#include "gpu/islands/islands7.h"
 #include "gpu/stages/ffn_packed.h"
 #include "gpu/stages/lone_row.h"
 
@@ -13,17 +13,17 @@ using gpu::Gemv;
 using gpu::Pair;
 using gpu::RowMix;
 
-Pair GpuOps::take_pair(Scratch& scratch, int64_t cols) {
+Pair GpuIslands7::take_pair(Scratch& scratch, int64_t cols) {
   return {scratch.take(1, cols), scratch.take(1, cols)};
 }
 
-int64_t GpuOps::lone_row_parts(const Weight& key, const Weight& value) const {
-  if (gpu::is_packed(key)) return gpu::ffn_packed_parts(1, key, value, facts_);
-  return gpu::ffn_row_parts(key, value, facts_.multiprocessors);
+int64_t GpuIslands7::lone_row_parts(const Weight& key, const Weight& value) const {
+  if (gpu::is_packed(key)) return gpu::ffn_packed_parts(1, key, value, gpu_.facts);
+  return gpu::ffn_row_parts(key, value, gpu_.facts.multiprocessors);
 }
 
-bool GpuOps::suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const {
-  if (!ways_.lone_row) return false;
+bool GpuIslands7::suits_row(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const {
+  if (!gpu_.ways.lone_row) return false;
   for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
     if (path == &att.v && first_block) continue;
     if (!GemmDispatcher::suits_lone_row(path->first)) return false;
@@ -36,22 +36,22 @@ bool GpuOps::suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_
           (GemmDispatcher::suits_lone_row(ffn.key) && GemmDispatcher::suits_lone_value(ffn.value)));
 }
 
-bool GpuOps::block7(const Batch& batch, const Block7& block, Tensor x, const Block7Work& work,
-                    const Block7State& state) {
+bool GpuIslands7::block(const Batch& batch, const Block7& block, Tensor x, const Block7Work& work,
+                        const Block7State& state) {
   const auto& [att, ffn, first_block] = block;
-  if (batch.rows != 1 || work.v_first_wide.empty() || !suits_row7(att, ffn, first_block)) return false;
+  if (batch.rows != 1 || work.v_first_wide.empty() || !suits_row(att, ffn, first_block)) return false;
   // Tensor parallel: each rank computes its addend in f32 and the all-reduce adds it, so no epilogue adds to
   // x.
   const bool summed = work.ranks != nullptr;
   if (summed && lone_row_parts(ffn.key, ffn.value) == 0) return false;
-  time_mix_row7(batch, att, first_block, x, work, state);
-  channel_mix_row7(batch, ffn, x, state.ffn_shift, work.ranks);
+  time_mix_row(batch, att, first_block, x, work, state);
+  channel_mix_row(batch, ffn, x, state.ffn_shift, work.ranks);
   return true;
 }
 
-void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
-                           const Block7Work& work, const Block7State& state) {
-  Scratch scratch(*this);
+void GpuIslands7::time_mix_row(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
+                               const Block7Work& work, const Block7State& state) {
+  Scratch scratch(ops_);
   const int64_t width = att.output.in;
   const auto wide = [&](int64_t cols) { return scratch.take(1, cols, DType::f32); };
   const gpu::RowValues7 values{wide(width), wide(width), wide(width), work.v_first_wide, work.v_first};
@@ -70,32 +70,32 @@ void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_b
   gpu::RowNorm norm;
   // In tensor parallel a rank's heads are not the whole row, so it cannot update the shift of a norm fused
   // into its GEMMs.
-  if (work.ranks == nullptr && gemm_->makes_inputs(products)) {
+  if (work.ranks == nullptr && gpu_.gemm->makes_inputs(products)) {
     norm = {&att.ln1, x, state.att_shift, batch.slot, wide(x.cols)};
   } else {
     RowMix mixes[kMixes];
     for (int i = 0; i < kMixes; i++) mixes[i] = {att.mix.row<float>(i), take_pair(scratch, x.cols)};
     for (size_t i = 0; i < std::size(list); i++) list[i].in = mixes[kMixOf[i]].out;
     gpu::enter_row(
-        queue_, batch, att.ln1, x, state.att_shift, mixes,
+        gpu_.queue, batch, att.ln1, x, state.att_shift, mixes,
         gpu::prefetch_of({&att.receptance, &att.g.second, &att.w.second, &att.a.second, &att.v.second},
                          gpu::kPrefetchSquare));
   }
-  gemm_->run_row(products, norm);
+  gpu_.gemm->run_row(products, norm);
 
   const Pair y = take_pair(scratch, width);
-  gpu::attend_row7(queue_, batch, att, first_block, lows, values, state.wkv, y,
+  gpu::attend_row7(gpu_.queue, batch, att, first_block, lows, values, state.wkv, y,
                    gpu::prefetch_of({&att.output}, gpu::kPrefetchSquare), norm);
   const bool alone = work.ranks == nullptr;
   const Tensor sum = alone ? x : wide(x.cols);
   const Gemv output[] = {{y, att.output, {sum, {}}, Epilogue::none, alone}};
-  gemm_->run_row(output);
+  gpu_.gemm->run_row(output);
   if (!alone) work.ranks->add_sum(sum, x);
 }
 
-void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift,
-                              Collective* ranks) {
-  Scratch scratch(*this);
+void GpuIslands7::channel_mix_row(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift,
+                                  Collective* ranks) {
+  Scratch scratch(ops_);
   gpu::FfnRow row{{}, ffn.key, ffn.value, {}, {}, ffn.mix.as<float>()};
   const int64_t count = lone_row_parts(ffn.key, ffn.value);
   const bool packed = gpu::is_packed(ffn.key);
@@ -104,35 +104,23 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
   } else {
     row.in = take_pair(scratch, x.cols);
     const RowMix mix{row.mix, row.in};
-    gpu::enter_row(queue_, batch, ffn.ln2, x, ffn_shift, {&mix, 1},
+    gpu::enter_row(gpu_.queue, batch, ffn.ln2, x, ffn_shift, {&mix, 1},
                    gpu::prefetch_of({&ffn.key}, gpu::kPrefetchKey));
   }
   if (count == 0) {
     const Tensor hidden = scratch.take(1, ffn.key.out);
     const Gemv key[] = {{row.in, ffn.key, {hidden, {}}, Epilogue::relu_squared}};
-    gemm_->run_row(key);
-    return gemm_->add_lone_value(hidden, ffn.value, x);
+    gpu_.gemm->run_row(key);
+    return gpu_.gemm->add_lone_value(hidden, ffn.value, x);
   }
   const Tensor parts = scratch.take(count, x.cols, DType::f32);
-  packed ? gpu::ffn_packed(queue_, row.in, ffn.key, ffn.value, parts) : gpu::ffn_row(queue_, row, parts);
-  if (ranks == nullptr) return gpu::sum_parts(queue_, parts, x, {}, row.norm);
+  packed ? gpu::ffn_packed(gpu_.queue, row.in, ffn.key, ffn.value, parts)
+         : gpu::ffn_row(gpu_.queue, row, parts);
+  if (ranks == nullptr) return gpu::sum_parts(gpu_.queue, parts, x, {}, row.norm);
   if (row.norm.norm == nullptr) return ranks->add_sum(parts, x);
   const Tensor sum = scratch.take(1, x.cols, DType::f32);
-  gpu::sum_parts(queue_, parts, sum, {}, row.norm, false);
+  gpu::sum_parts(gpu_.queue, parts, sum, {}, row.norm, false);
   ranks->add_sum(sum, x);
-}
-
-void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
-                      Tensor logits) {
-  if (batch.rows != 1 || !pending.empty() || !ways_.lone_row ||
-      !GemmDispatcher::suits_lone_row(head.matrix)) {
-    return Ops::read_out(batch, head, x, pending, hidden, logits);
-  }
-  Scratch scratch(*this);
-  const RowMix normed{nullptr, {hidden, scratch.take(1, x.cols)}};
-  gpu::enter_row(queue_, batch, head.ln_out, x, {}, {&normed, 1});
-  const Gemv product[] = {{normed.out, head.matrix, {logits, {}}}};
-  gemm_->run_row(product);
 }
 
 }  // namespace fulmar
