@@ -71,15 +71,15 @@ __global__ void wkv_plain_kernel(Batch batch, WkvInputs in, Slots<S> slots, T* y
     __syncthreads();
     r[i] = number(in.r);
     k[i] = number(in.k);
-    w[i] = kVersion == 7 ? expf(log_decay7(u)) : expf(-expf(u));
-    first[i] = kVersion == 7 ? -number(in.kk) : in.bonus[channel + i] * k[i];
-    second[i] = kVersion == 7 ? number(in.kk) * number(in.alpha) : 0.0f;
+    w[i] = kRemoves<kVersion> ? expf(log_decay7(u)) : expf(-expf(u));
+    first[i] = kRemoves<kVersion> ? -number(in.kk) : in.bonus[channel + i] * k[i];
+    second[i] = kRemoves<kVersion> ? number(in.kk) * number(in.alpha) : 0.0f;
     __syncthreads();
     float removed = 0, out = 0;
-    for (int64_t j = 0; kVersion == 7 && j < n; j++) removed += to_float(row[j]) * first[j];
+    for (int64_t j = 0; kRemoves<kVersion> && j < n; j++) removed += to_float(row[j]) * first[j];
     for (int64_t j = 0; j < n; j++) {
       const float old = to_float(row[j]), moved = old * w[j] + removed * second[j] + v * k[j];
-      out += r[j] * (kVersion == 7 ? moved : old + first[j] * v);
+      out += r[j] * (kRemoves<kVersion> ? moved : old + first[j] * v);
       row[j] = state_number<S>(moved);
     }
     y[t * y_stride + channel + i] = from_float<T>(out);

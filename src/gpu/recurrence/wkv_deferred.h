@@ -72,9 +72,9 @@ __device__ void stage_rows(const RowOf& row_of, int held_rows, ReplayedRow* targ
       if (begin + i >= held) break;
       std::byte* row = row_of(group + (begin + i) * kGroups);
       a[i] = kept_vector<T>(row, keys ? kKeptK : kKeptV)[c];
-      if (keys || kVersion == 7) b[i] = kept_vector<T>(row, keys ? kKeptU : kKeptKk)[c];
-      if (!keys && kVersion == 7) alpha[i] = kept_vector<T>(row, kKeptAlpha)[c];
-      if (keys && kVersion == 7) removed[i] = kept_removed<T>(row)[c];
+      if (keys || kRemoves<kVersion>) b[i] = kept_vector<T>(row, keys ? kKeptU : kKeptKk)[c];
+      if (!keys && kRemoves<kVersion>) alpha[i] = kept_vector<T>(row, kKeptAlpha)[c];
+      if (keys && kRemoves<kVersion>) removed[i] = kept_removed<T>(row)[c];
     }
 #pragma unroll
     for (int i = 0; i < kTogether; i++) {
@@ -83,10 +83,10 @@ __device__ void stage_rows(const RowOf& row_of, int held_rows, ReplayedRow* targ
       if (keys) {
         row.k[at] = to_float(a[i]);
         row.w[at] = decay<kVersion>(to_float(b[i]));
-        if (kVersion == 7) row.removed[c] = removed[i];
+        if (kRemoves<kVersion>) row.removed[c] = removed[i];
       } else {
         row.v[c] = to_float(a[i]);
-        if (kVersion == 7) row.second[at] = to_float(b[i]) * to_float(alpha[i]);
+        if (kRemoves<kVersion>) row.second[at] = to_float(b[i]) * to_float(alpha[i]);
       }
     }
   }
@@ -97,13 +97,13 @@ __device__ __forceinline__ void replay(float (&state)[kRows][kKeys], const Repla
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
   const Float4 v = load_rows(row.v + group * kRows, state);
   Float4 removed{};
-  if (kVersion == 7) removed = load_rows(row.removed + group * kRows, state);
+  if (kRemoves<kVersion>) removed = load_rows(row.removed + group * kRows, state);
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     const int j = place_of(lane, half);
     const Float4 w = load4(row.w + j), k = load4(row.k + j);
     Float4 second{};
-    if (kVersion == 7) second = load4(row.second + j);
+    if (kRemoves<kVersion>) second = load4(row.second + j);
 #pragma unroll
     for (int p = 0; p < kRows; p++) {
 #pragma unroll
@@ -155,14 +155,14 @@ __device__ void keep_token(const TokenPart& part, std::byte* row) {
     return;
   }
   keep(kKeptV, part.x[0]);
-  if (kVersion == 7) {
+  if (kRemoves<kVersion>) {
     keep(kKeptKk, part.x[1]);
     keep(kKeptAlpha, part.x[2]);
   }
 }
 template <int kVersion, class T, int kRows>
 __device__ void keep_removed(const float (&removed)[kRows], std::byte* row) {
-  if (kVersion != 7 || threadIdx.x % kLanesPerRow != 0) return;
+  if (!kRemoves<kVersion> || threadIdx.x % kLanesPerRow != 0) return;
   float* const to = kept_removed<T>(row) + threadIdx.x / kLanesPerRow * kRows;
   if constexpr (kRows == 4) {
     store4(to, {{removed[0], removed[1], removed[2], removed[3]}});
@@ -183,8 +183,8 @@ void with_ring_types(int version, DType activation, DType state, F&& f) {
     const auto with_version = [&](auto number) {
       state == DType::f32 ? f(number, sample, float{}) : f(number, sample, Half{});
     };
-    version == 7 ? with_version(std::integral_constant<int, 7>{})
-                 : with_version(std::integral_constant<int, 6>{});
+    removes(version) ? with_version(std::integral_constant<int, 7>{})
+                     : with_version(std::integral_constant<int, 6>{});
   });
 }
 

@@ -16,6 +16,12 @@ constexpr int kRowGroups = kWkvThreads / kLanesPerRow;
 constexpr int kRowsPerThread = kHeadSize / kRowGroups;
 constexpr int kOutputWarp = 2;  // writes the outputs; the two warps before it compute the decays
 
+// Returns whether a recurrence removes from the state what a key held before it adds (the delta rule):
+// RWKV-7's does, RWKV-6's only adds.
+constexpr bool removes(int version) { return version == 7; }
+template <int kVersion>
+constexpr bool kRemoves = removes(kVersion);
+
 struct WkvInputs {
   const void *r, *k, *v, *u, *kk, *alpha, *g;  // [rows, C]; kk and alpha for RWKV-7 only
   int64_t stride;
@@ -118,13 +124,13 @@ __device__ TokenPart fetch_token(const WkvInputs& in, int64_t at) {
   const int c = threadIdx.x % kHeadSize;
   const auto number = [&](const void* from) { return to_float(static_cast<const T*>(from)[at + c]); };
   if (thread_of_group<kGroups>() < kHeadSize) return {{number(in.r), number(in.u), number(in.k)}};
-  if (kVersion == 7) return {{number(in.v), number(in.kk), number(in.alpha)}};
+  if (kRemoves<kVersion>) return {{number(in.v), number(in.kk), number(in.alpha)}};
   return {{number(in.v), 0.0f, 0.0f}};
 }
 // Returns w from the u of project7 or project6.
 template <int kVersion>
 __device__ __forceinline__ float decay(float u) {
-  return kVersion == 7 ? __expf(log_decay7(u)) : __expf(-__expf(u));
+  return kRemoves<kVersion> ? __expf(log_decay7(u)) : __expf(-__expf(u));
 }
 template <int kVersion, class S, int kGroups = 1>
 __device__ void spread_token(const TokenPart& part, const float* bonus, int64_t channel,
@@ -134,10 +140,10 @@ __device__ void spread_token(const TokenPart& part, const float* bonus, int64_t 
     shared.r[at] = part.x[0];
     shared.w[at] = decay<kVersion>(part.x[1]);
     shared.k[at] = part.x[2];
-    if (kVersion == 6) shared.first[at] = bonus[channel + c] * part.x[2];
+    if (!kRemoves<kVersion>) shared.first[at] = bonus[channel + c] * part.x[2];
   } else {
     shared.v[c] = part.x[0];
-    if (kVersion == 7) {
+    if (kRemoves<kVersion>) {
       shared.first[at] = -part.x[1];
       shared.second[at] = part.x[1] * part.x[2];
     }
@@ -149,7 +155,7 @@ __device__ void spread_token(const TokenPart& part, const float* bonus, int64_t 
 template <int kVersion>
 __device__ __forceinline__ float moved(float cell, float w, float v, float k, float removed, float second) {
   const float kept = __fmaf_rn(cell, w, __fmul_rn(v, k));
-  return kVersion == 7 ? __fmaf_rn(removed, second, kept) : kept;
+  return kRemoves<kVersion> ? __fmaf_rn(removed, second, kept) : kept;
 }
 
 // Advances the state by one token. Vectors are read from shared memory where they are used: with fewer
@@ -161,7 +167,7 @@ __device__ void update_state(float (&state)[kRows][kKeys], SpreadToken& shared, 
   float out[kRows] = {};
 #pragma unroll
   for (float& sum : removed) sum = 0.0f;
-  if (kVersion == 7) {
+  if (kRemoves<kVersion>) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       const Float4 first = load4(shared.first + place_of(lane, half));
@@ -182,15 +188,15 @@ __device__ void update_state(float (&state)[kRows][kKeys], SpreadToken& shared, 
   for (int half = 0; half < 2; half++) {
     const int j = place_of(lane, half);
     const Float4 r = load4(shared.r + j), w = load4(shared.w + j), k = load4(shared.k + j);
-    const Float4 other = kVersion == 7 ? load4(shared.second + j) : load4(shared.first + j);
+    const Float4 other = kRemoves<kVersion> ? load4(shared.second + j) : load4(shared.first + j);
 #pragma unroll
     for (int p = 0; p < kRows; p++) {
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         float& cell = state[p][4 * half + e];
-        if (kVersion == 6) out[p] += r.x[e] * (cell + other.x[e] * v.x[p]);
+        if (!kRemoves<kVersion>) out[p] += r.x[e] * (cell + other.x[e] * v.x[p]);
         cell = moved<kVersion>(cell, w.x[e], v.x[p], k.x[e], removed[p], other.x[e]);
-        if (kVersion == 7) out[p] += r.x[e] * cell;
+        if (kRemoves<kVersion>) out[p] += r.x[e] * cell;
       }
     }
   }
@@ -217,9 +223,9 @@ __device__ void write_head(const LeaveWeights& leave, bool leaves, const Float2&
   if (leaves) {
     const Float2 rounded = {{to_float(from_float<T>(out.x[0])), to_float(from_float<T>(out.x[1]))}};
     const int at = place_of_channel<S>(c);
-    out = kVersion == 6 ? leave_head(rounded, gate, leave, channel + c)
-                        : leave_head(rounded, load2(shared.r + at), load2(shared.k + at), load2(shared.v + c),
-                                     gate, leave, channel + c);
+    out = kRemoves<kVersion> ? leave_head(rounded, load2(shared.r + at), load2(shared.k + at),
+                                          load2(shared.v + c), gate, leave, channel + c)
+                             : leave_head(rounded, gate, leave, channel + c);
   }
   store2(y + c, out.x[0], out.x[1]);
 }

@@ -158,7 +158,7 @@ __device__ __forceinline__ TokenPart part_of(const T (&token)[kTokenVectors][kHe
   const int c = threadIdx.x % kHeadSize;
   const auto number = [&](int vector) { return to_float(token[vector][c]); };
   if (threadIdx.x < kHeadSize) return {{number(kR), number(kU), number(kK)}};
-  if (kVersion == 7) return {{number(kV), number(kKk), number(kAlpha)}};
+  if (kRemoves<kVersion>) return {{number(kV), number(kKk), number(kAlpha)}};
   return {{number(kV), 0.0f, 0.0f}};
 }
 
@@ -333,8 +333,8 @@ void wkv_single(const Queue& queue, int version, const Batch& batch, int64_t n_h
   with_activation(y.dtype, [&](auto sample) {
     using T = decltype(sample);
     const bool deferred = batch.ring != nullptr;
-    const auto run = version == 7 ? (deferred ? wkv_single_of<7, T, true> : wkv_single_of<7, T, false>)
-                                  : (deferred ? wkv_single_of<6, T, true> : wkv_single_of<6, T, false>);
+    const auto run = removes(version) ? (deferred ? wkv_single_of<7, T, true> : wkv_single_of<7, T, false>)
+                                      : (deferred ? wkv_single_of<6, T, true> : wkv_single_of<6, T, false>);
     run(queue, batch, n_head, in, leave, leaves, wkv, y, multiprocessors);
   });
 }
