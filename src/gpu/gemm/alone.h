@@ -1,4 +1,4 @@
-// A product by a kernel that takes one at a time, 16-bit weights only and has no epilogues.
+// Runs a product by a kernel that takes one at a time, 16-bit weights only and has no epilogues.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace fulmar::gpu {
 
-// Calls multiply(in, weight, out) with weights of the input's type, which quantised ones are decoded to
-// first, some outputs at a time; then applies the epilogue.
+// Calls multiply(in, weight, out) with weights of the input's type, then applies the epilogue. Quantised
+// weights are decoded to that type first, in chunks of outputs that fit the buffer.
 template <class Multiply>
 void run_alone(const GemmResources& resources, const Queue& queue, const Gemm& product, Multiply multiply) {
   const auto& [in, weight, out, epilogue] = product;

@@ -14,10 +14,10 @@ namespace fulmar::gpu {
 
 namespace {
 
-// Formats are numbers and the inputs that share a scale.
+// Returns whether two weights have one format: the same numbers, and as many inputs a scale.
 bool same_format(const Weight& a, const Weight& b) { return a.dtype == b.dtype && a.group == b.group; }
 
-// Products of each format, in their order.
+// Groups products by format, each group in their order.
 template <class P>
 class ByFormat {
  public:

@@ -1,5 +1,5 @@
-// The one door to GEMMs: islands name what is multiplied and what follows; which kernel does it (kernels.h),
-// in how many launches and on which queue is decided here. Owns what launches share and the side queues.
+// The one door to GEMMs: islands name what is multiplied and the epilogue; which kernel runs (kernels.h), in
+// how many launches and on which queue is decided here. Owns the side queues and what launches share.
 #pragma once
 
 #include <filesystem>
@@ -22,16 +22,16 @@ class GemmDispatcher {
 
   struct Options {
     bool plain = false;                  // launch_naive in the library's place, which is then not loaded
-    bool panels = true;                  // false: no wgmma kernels, as on GPUs that have none
+    bool panels = true;                  // false: no wgmma kernels, as on GPUs that lack the instruction
     bool fixed_order = false;            // GemmDevice::fixed_order
-    bool float8 = false;                 // room for the codes of many rows of inputs
+    bool float8 = false;                 // reserves room for the E4M3 codes of large batches of inputs
     std::filesystem::path choices = {};  // VendorGemmOptions::choices
   };
   // Returns scratch memory that is valid until the next call: two calls may give the same.
   using Workspace = std::function<void*(size_t bytes)>;
 
-  // Fails where the library is missing or the device has no memory. `main` is the queue of steps and outlives
-  // this.
+  // Opens the dispatcher. Fails where the library is missing or the device has no memory. `main` is the queue
+  // of steps and must outlive this object.
   static Result<std::unique_ptr<GemmDispatcher>> open(const DeviceFacts&, const Queue& main, const Options&,
                                                       Workspace);
   ~GemmDispatcher();
@@ -54,30 +54,30 @@ class GemmDispatcher {
   // on side queues.
   void run(GemmList, size_t late);
 
-  // What side queues are given between fork() and join() runs beside the main queue.
+  // Lets side queues run beside the main queue until join(): they start after what it holds so far.
   void fork();
   const Queue& side(int i) const { return side_[i]; }
   // Makes the main queue wait for the side queues and returns it. After a fork PDL is off for the next
   // kernel, since it has more than one predecessor.
   Queue join();
 
-  // Products of a lone row, those of each format in one launch (gemv.h, skinny_q.h), whose weights
-  // suits_lone_row is true of.
+  // Enqueues products of one row; those of each format share a launch (gemv.h, skinny_q.h). suits_lone_row
+  // must be true of every weight.
   void run_row(std::span<const Gemv>, const RowNorm& = {});
   static bool suits_lone_row(const Weight&);
-  // out, f32 [1, outs], += in @ weight^T where suits_lone_value is true of the weight.
+  // Adds in @ weight^T to out, f32 [1, outs]. suits_lone_value must be true of the weight.
   void add_lone_value(Tensor in, const Weight& weight, Tensor out);
   static bool suits_lone_value(const Weight&);
   bool makes_inputs(std::span<const Gemv>) const;
 
-  // Makes room for quantised weights, which are decoded piece by piece; called before a step meets one.
+  // Reserves memory for decoded quantised weights; must be called before a step that decodes some.
   Status reserve_decoded();
 
   bool has_wgmma() const { return resources_.device.wgmma; }
   VendorGemm& library() { return *resources_.library; }
 
  private:
-  static constexpr size_t kDecodedBytes = size_t{32} << 20;  // of a piece of decoded weights
+  static constexpr size_t kDecodedBytes = size_t{32} << 20;  // of a chunk of decoded weights
   static constexpr size_t kFloat8Bytes = size_t{72} << 20;  // of codes: 4,096 rows of 16,384 and their scales
 
   GemmDispatcher(const DeviceFacts&, const Queue& main, const Options&, Workspace);

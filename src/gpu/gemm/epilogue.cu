@@ -1,4 +1,4 @@
-// Activations as a pass of their own, for products whose kernel has no epilogue.
+// Activations as kernels of their own, for products whose kernel has no epilogue.
 #include "base/check.h"
 #include "gpu/device/for_rows.h"
 #include "gpu/gemm/epilogue.h"
@@ -21,7 +21,7 @@ __device__ float apply(Activation act, float x) {
   return x;
 }
 
-// x = act(x + bias); with `plain` only the bias.
+// Sets x = act(x + bias); with `plain` only adds the bias.
 template <class T>
 void activate_of(const Queue& queue, Tensor x, Tensor bias, Activation act, bool plain) {
   const auto at = rows_of<T>(x);

@@ -1,5 +1,5 @@
-// What becomes of a product before it is stored: within a kernel (finish), or as a pass of its own behind the
-// GEMM library (activate).
+// Elementwise epilogues of products: within a kernel (finish), or as a kernel of its own after the GEMM
+// library (activate).
 #pragma once
 
 #include "gpu/device/device.h"
@@ -12,10 +12,10 @@
 
 namespace fulmar::gpu {
 
-// x = act(x + bias), in place; an empty bias counts as zero. x [rows, C], bias f32 [1, C].
+// Sets x = act(x + bias) in place; an empty bias counts as zero. x [rows, C], bias f32 [1, C].
 void activate(const Queue&, Tensor x, Tensor bias, Activation);
 void add_bias(const Queue&, Tensor x, Tensor bias);
-// x = epilogue(x)
+// Sets x = epilogue(x) in place.
 void apply_epilogue(const Queue&, Tensor x, Epilogue);
 
 #ifdef FULMAR_DEVICE_CODE

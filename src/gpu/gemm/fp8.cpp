@@ -10,7 +10,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-// Calls multiply(products, inputs) for so many rows at a time as find room.
+// Calls multiply(products, inputs) for chunks of rows whose codes fit the buffer.
 template <class Multiply>
 void for_quantised_pieces(const GemmResources& resources, const Queue& queue, GemmList products,
                           bool relu_squared, Multiply multiply) {
@@ -33,7 +33,7 @@ void for_quantised_pieces(const GemmResources& resources, const Queue& queue, Ge
 }  // namespace
 
 int64_t float8_room(const GemmResources& resources, const Queue& queue, GemmList products) {
-  constexpr int64_t kGrain = 64;  // keeps what lies behind scales aligned
+  constexpr int64_t kGrain = 64;  // keeps what follows the scales aligned
   int64_t row_bytes = 0;
   for (const Gemm& one : products) row_bytes += one.weight.in + static_cast<int64_t>(sizeof(float));
   const auto bytes = static_cast<int64_t>(resources.decoded[queue.index].bytes());

@@ -1,4 +1,4 @@
-// A product as islands name it, out = epilogue(in @ weight^T), and nothing of how it is computed.
+// A product as islands name it, out = epilogue(in @ weight^T), with nothing of how it is computed.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace fulmar::gpu {
 
-// What becomes of a product before it is stored: f32 sums go through it on their way out.
+// An elementwise function that f32 sums go through before they are stored.
 enum class Epilogue : uint8_t { none, tanh, sigmoid, silu, relu_squared };
 
 struct Gemm {
   Tensor in;      // [rows, K], activation type
   Weight weight;  // [outs, K]
-  Tensor out;     // [rows, outs], activation type, or f32 where nothing follows
+  Tensor out;     // [rows, outs], activation type, or f32 without an epilogue
   Epilogue epilogue = Epilogue::none;
 };
 
-// Products that do not depend on each other, of equal row count.
+// Products of equal row count that do not depend on each other.
 using GemmList = std::span<const Gemm>;
 constexpr int kMostGemms = 8;  // of one launch
 

@@ -1,6 +1,6 @@
-// Products of one row: as many blocks as run at once stream equal shares of all matrices, each a piece of
-// memory without gaps. What is left after whole tiles goes round by halves, so that no block has much more to
-// do.
+// GEMV: as many blocks as run at once stream equal shares of all matrices, each a contiguous range of
+// memory. Tiles left over after equal shares of whole tiles are split in two, to balance the last
+// wave.
 #include <algorithm>
 
 #include "base/check.h"
@@ -35,7 +35,7 @@ struct StreamedMatrices : Grouped<StreamedMatrix<T>> {
   float remainder_factor;
 };
 
-// A block's tiles: `whole` that follow one another, and perhaps one more or half of one.
+// A block's tiles: `whole` consecutive ones, and perhaps another one or half of one.
 struct BlockTiles {
   int whole, last, half;  // last: a tile or -1; half: 0 or 1 of it, or -1 for both
   __device__ explicit BlockTiles(int tiles) {
@@ -50,7 +50,7 @@ struct BlockTiles {
   __device__ int count() const { return whole + (last >= 0 ? 1 : 0); }
   __device__ int tile(int i) const { return i < whole ? static_cast<int>(blockIdx.x) * whole + i : last; }
   __device__ bool is_half(int i) const { return i == whole && half >= 0; }
-  // The first output of tile i that is the block's, within the tile.
+  // Returns the first output, within the tile, of the block's part of tile i.
   __device__ int begin(int i) const { return is_half(i) ? half * kTileHalf : 0; }
 };
 
@@ -58,7 +58,7 @@ template <class T>
 __device__ void put(const StreamedMatrix<T>& product, int out, float x) {
   x = finish(product.epilogue, x);
   if (product.adds) {
-    // Nobody else writes it: a way to add without waiting for what is there.
+    // No other thread writes here: the atomic adds without waiting for a load.
     atomicAdd(product.wide + out, x);
   } else if (product.wide != nullptr) {
     product.wide[out] = x;
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kStreamThreads, 2)
   const BlockTiles own(products.tiles);
   pdl_begin(products.place);
   const auto product_of_tile = [&](int i) -> const StreamedMatrix<T>& { return products.at(own.tile(i)); };
-  // Rows that no matrix has repeat its last one; nobody takes what comes of them.
+  // Rows beyond a matrix repeat its last one; their results are not used.
   const auto tile_of = [&](int i) -> StreamTile<T> {
     const StreamedMatrix<T>& product = product_of_tile(i);
     const int first = (own.tile(i) - product.first_tile) * kStreamTile + own.begin(i);
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kStreamThreads, 2)
     stream_row<T>(tile_of, from, own.count(), products.k, products.remainder_factor, part, products.place);
   };
   if constexpr (kMade) {
-    // Of the block's tiles, all but the last are of the first one's product.
+    // All of the block's tiles but the last belong to the product of its first.
     const StreamedMatrix<T>&one = product_of_tile(0), &other = product_of_tile(max(own.count() - 1, 0));
     const NormedRow row = norm.here();
     const float* const mix[2] = {one.mix, other.mix};
@@ -162,7 +162,7 @@ int64_t blocks_for(int64_t tiles, int64_t room) {
 bool suits_made_inputs(std::span<const Gemv> list, int64_t blocks) {
   int64_t tiles = 0;
   for (const Gemv& one : list) tiles += tiles_of(one.weight);
-  // So that a block has at most one tile and the last.
+  // Limits a block to one tile and a last one.
   return list.front().weight.in <= kMostMadeCols && tiles < 2 * blocks_for(tiles, blocks);
 }
 

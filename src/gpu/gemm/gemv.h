@@ -1,5 +1,5 @@
-// Products of one row, every weight read once by a stream of 16-byte loads that does not pause between tiles
-// (gemv.cu). A lone row's vectors are pairs of 16-bit numbers, so that nothing is lost between kernels.
+// GEMV: products of one row, every weight read once by a stream of 16-byte loads that does not pause between
+// tiles (gemv.cu). A row's vectors are pairs of 16-bit numbers, so nothing is lost between kernels.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ struct Pair {
   Tensor high, remainder;  // remainder empty: high is all there is
 };
 
-// The activation type that a matrix is multiplied in.
+// Returns the activation type that a 16-bit weight is multiplied in.
 inline DType activation_of(const Weight& weight) {
   FULMAR_CHECK(weight.plain16());
   return weight.dtype;
@@ -46,10 +46,10 @@ struct Gemv {
 };
 
 bool suits_gemv(const Weight& weight);
-// By so many blocks at once.
+// Returns whether `blocks` concurrent blocks can make their own inputs (RowNorm).
 bool suits_made_inputs(std::span<const Gemv>, int64_t blocks);
 
-// Independent products of equal K in one launch.
+// Enqueues independent products of equal K in one launch.
 void launch_gemv(const Queue&, std::span<const Gemv>, const LaunchShare&, const RowNorm& = {});
 
 }  // namespace fulmar::gpu

@@ -1,5 +1,5 @@
-// Inputs of a lone row's products that every block makes for itself from the residual stream: norm, token
-// shift and mixes, for rows so short that this is quicker than a kernel in front.
+// Inputs of a row's products that every block computes for itself from the residual stream: norm, token shift
+// and mixes. For rows so short that this is quicker than a kernel before the GEMV.
 #pragma once
 
 #include <climits>
@@ -17,9 +17,9 @@ struct NormedRow {
   float* z;  // [C]: norm(x), which a later kernel carries on
 };
 
-// A RowNorm as kernels are given it.
+// A RowNorm as kernels take it.
 struct Norming {
-  NormedRow row;  // but for what is carried, which lies in a slot
+  NormedRow row;  // complete but for `carried`, which lies in a slot
   Slots<float> carry;
   const int32_t* slot;
   __device__ NormedRow here() const {
@@ -35,8 +35,9 @@ inline Norming norming_of(const RowNorm& norm) {
           norm.slot};
 }
 
-// For kRows different mixes, of which tiles from `second` on take the second. Before the kernel in front has
-// finished all is known but x and its moments: lerp(z, carried, mix) = (x - mean) * scale * factor + rest.
+// Makes the inputs of kRows different mixes; tiles from `second` on take the second one. Before the previous
+// kernel has finished, all is known but x and its moments: lerp(z, carried, mix) = (x - mean) * scale *
+// factor + rest.
 template <class T, int kRows>
 class MadeInputs {
  public:
@@ -88,7 +89,7 @@ class MadeInputs {
   }
 
  private:
-  // Vectors of four numbers: of a thread, and of a piece, of which a warp takes two at a time.
+  // Vectors of four numbers: of a thread, and of a piece (K tile), of which a warp takes two at a time.
   static constexpr int kVectors = kMostMadeCols / (kStreamThreads * 4), kPieceVectors = kStreamPiece / 4;
 
   __device__ static int of_warp(int i) {
@@ -98,7 +99,7 @@ class MadeInputs {
   __device__ static int channel(const StreamPlan& plan, int i) {
     return plan.piece(of_warp(i)) * kStreamPiece + static_cast<int>(threadIdx.x) % kPieceVectors * 4;
   }
-  // For moments.
+  // The rows' pieces as moments() takes them.
   struct Pieces {
     const StreamPlan& plan;
     int cols;

@@ -1,7 +1,7 @@
-// out[tiles, 16] = weights * one row on matrix units, streamed: a block's warps share the inputs, and weights
-// come straight from memory into registers without a pause between tiles. Plain multiply-adds would not keep
-// up with the memory, and of the eight columns that an instruction has, one takes the row and another what
-// rounding left of it.
+// Streams out[tiles, 16] = weights * one row on matrix units: a block's warps share the inputs, and weights
+// go straight from memory to registers without a pause between tiles. Plain multiply-adds would not keep up
+// with the memory. Of the instruction's eight columns, one takes the row and another its remainder, what
+// rounding the row to 16 bits left over.
 #pragma once
 
 #include "gpu/device/element.h"
@@ -14,11 +14,11 @@ namespace fulmar::gpu {
 constexpr int kStreamWarps = 8;
 constexpr int kStreamThreads = kStreamWarps * kWarp;
 constexpr int kTileHalf = 8, kStreamTile = 2 * kTileHalf;  // outputs of a tile
-constexpr int kStreamPiece = 64;                           // inputs that a warp takes at a time
-constexpr int kStreamAhead = 3;                            // pieces on their way
+constexpr int kStreamPiece = 64;                           // inputs that a warp takes at a time (K tile)
+constexpr int kStreamAhead = 3;                            // pieces in flight
 constexpr int kStreamVector = 8;                           // elements of 16 bytes
 
-// Where a lane finds its part of a tile's weights: rows lane / 4 of both halves, [K] each; high null: half a
+// A lane's weights of a tile: row lane / 4 of its lower and of its upper half, [K] each. high null: half a
 // tile.
 template <class T>
 struct StreamTile {
@@ -26,8 +26,8 @@ struct StreamTile {
 };
 __device__ __forceinline__ int stream_row_of_lane() { return threadIdx.x % kWarp / 4; }
 
-// A block's inputs in shared memory: of each piece the row, then what is left of it; those of a warp
-// together. Several rows of inputs lie behind one another.
+// The layout of a block's inputs in shared memory: a warp's pieces lie together, and each piece has the row,
+// then its remainder. Several rows of inputs follow one another.
 struct StreamPlan {
   static constexpr int kPieceLoads = kStreamPiece / kStreamVector,
                        kPairLoads = 2 * kPieceLoads;  // vectors of a piece
@@ -37,13 +37,13 @@ struct StreamPlan {
   __device__ explicit StreamPlan(int k)
       : each((k / kStreamPiece - static_cast<int>(threadIdx.x / kWarp) + kStreamWarps - 1) / kStreamWarps),
         most((k / kStreamPiece + kStreamWarps - 1) / kStreamWarps) {}
-  // The piece of the row that is the warp's i-th.
+  // Returns the index in the row of the warp's i-th piece.
   __device__ int piece(int i) const { return static_cast<int>(threadIdx.x) / kWarp + i * kStreamWarps; }
   __device__ uint4* own(uint4* shared, int row) const {
     return shared + (row * kStreamWarps + static_cast<int>(threadIdx.x) / kWarp) * most * kPairLoads;
   }
-  // Where this lane's column of the products begins. Column 0 is the row itself, column 1 what is left of it;
-  // nobody looks at the others.
+  // Returns where this lane's column of the operand begins. Column 0 is the row, column 1 its remainder; the
+  // results of the other columns are not used.
   __device__ const uint4* column(const uint4* own, bool pairs) const {
     const int lane = threadIdx.x % kWarp;
     return own + (lane / 4 == 0 || !pairs ? 0 : kPieceLoads) + lane % 4;
@@ -53,14 +53,14 @@ constexpr size_t stream_shared_bytes(int64_t k, int64_t rows = 1) {
   constexpr int64_t kOfBlock = kStreamWarps * kStreamPiece;
   return static_cast<size_t>((k + kOfBlock - 1) / kOfBlock * kOfBlock * rows) * 2 * sizeof(uint16_t);
 }
-// Where shared memory is scarce, so is the cache through which weights come: 28 KiB of cache cost a tenth of
-// the speed.
+// The most shared memory to take: it comes out of the L1 cache, through which weights come, and 28 KiB of
+// cache instead of more cost a tenth of the speed.
 constexpr size_t kMostStreamShared = size_t{64} << 10;
 
-// Inputs that another kernel has made. `source(i)`: those of tile i.
+// Inputs that another kernel has stored. `source(i)` returns those of tile i.
 template <class T>
 struct PairSource {
-  const T *high, *remainder;  // [K]; remainder null: high is all there is
+  const T *high, *remainder;  // [K]; remainder null: the row has none
 };
 template <class T, class SourceOf>
 class StoredInputs {
@@ -91,11 +91,11 @@ class StoredInputs {
   const T* loaded_ = nullptr;
 };
 
-// part[warp][i * 16 + j]: what the warp's inputs give for output j of tile i. `tile_of(i)`, 0 <= i < tiles,
-// gives a StreamTile; weights may be fetched before the kernel in front has finished. `inputs` does what it
-// can before that in prepare and the rest in complete, which all threads call; of(plan, i) is where the
-// lane's inputs of tile i then lie. A warp that gets no inputs (64 * warp >= k) leaves its part as it is.
-// remainder_factor: what column 1 counts for.
+// Computes part[warp][i * 16 + j], the warp's share of the sum of output j of tile i. `tile_of(i)`, 0 <= i <
+// tiles, returns a StreamTile; weights may be fetched before the previous kernel has finished (PDL). `inputs`
+// does what it can before that in prepare() and the rest in complete(), which all threads call; of(plan, i)
+// returns where the lane's inputs of tile i then lie. A warp without inputs (64 * warp >= k) does not write
+// its part. remainder_factor: the factor of column 1.
 template <class T, class TileOf, class Inputs, int kOuts>
 __device__ __forceinline__ void stream_row(const TileOf& tile_of, Inputs& inputs, int tiles, int k,
                                            float remainder_factor, float (&part)[kStreamWarps][kOuts],
@@ -166,7 +166,7 @@ __device__ __forceinline__ void stream_row(const TileOf& tile_of, Inputs& inputs
   }
 }
 
-// What all warps found for one output, in order.
+// Returns the sum of one output over all warps, added in order.
 template <int kOuts>
 __device__ __forceinline__ float stream_sum(const float (&part)[kStreamWarps][kOuts], int out, int k) {
   float sum = 0;

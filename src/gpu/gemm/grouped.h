@@ -1,5 +1,5 @@
-// The products of one launch as a kernel takes them: their tiles lie on one line, the products one after the
-// other.
+// The products of one launch as a kernel takes them: their tiles are numbered consecutively, one product
+// after the other.
 #pragma once
 
 #include "base/check.h"
@@ -7,7 +7,7 @@
 
 namespace fulmar::gpu {
 
-// `Product` has `int first_tile`, its first tile on that line.
+// `Product` has `int first_tile`, the number of its first tile.
 template <class Product>
 struct Grouped {
   int count, tiles;  // products, and tiles of all of them

@@ -1,4 +1,4 @@
-// What a kernel that multiplies weights tells of itself. The list of them is kernels.h.
+// What a kernel that multiplies weights declares about itself. The list of them is kernels.h.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace fulmar::gpu {
 
 struct GemmResources;  // resources.h
 
-// What the choice of a kernel knows of a device.
+// What the choice of a kernel may depend on.
 struct GemmDevice {
   int multiprocessors = 0;
   bool wgmma = false;         // compute capability 9.0, and not switched off
@@ -21,9 +21,9 @@ struct GemmDevice {
 
 struct Kernel {
   std::string_view name;
-  // Returns whether the device can run it; null: every device.
+  // Returns whether a device can run it; null: every device.
   bool (*needs)(const GemmDevice&);
-  // Returns whether it reads these operands: a kernel without a loader for a format refuses it here.
+  // Returns whether it reads these operands; a kernel without a loader for a format returns false.
   bool (*accepts)(GemmList, const GemmDevice&);
   // Enqueues the products, epilogues included.
   void (*launch)(const GemmResources&, const Queue&, GemmList);

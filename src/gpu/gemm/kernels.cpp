@@ -14,13 +14,13 @@ constexpr int64_t kMostMmaRows = 64, kMostAloneMmaRows = 32, kMostLowRankWgmmaRo
 constexpr int64_t kMostProjectionRows = 896, kMostNarrowProjectionRows = 1408, kMostNarrowInputs = 2048;
 constexpr int64_t kMostSparseQRows = 64, kMostMmaQRows = 128, kMostWgmmaQRows = 1536;
 
-// What a rule asks of the products' shape.
+// The shapes of products that rules distinguish.
 enum class GemmShape : uint8_t {
   any,
-  relu_squared,  // a matrix with relu² behind it: the feed-forward's key
+  relu_squared,  // a matrix with relu² as epilogue: the feed-forward's key
   low_rank,      // few outputs for its inputs
   narrow,        // few inputs, as small models have
-  square,        // as many outputs as inputs and nothing behind them: the output matrix
+  square,        // as many outputs as inputs, no epilogue: the output matrix
 };
 
 // The first rule that applies, and whose kernel accepts the products, decides.
@@ -35,36 +35,36 @@ constexpr Rule kRules[] = {
     {&kSparseKernel, 1, 1, GemmShape::any, 1, kMostSkinnyRows},
     {&kGemvKernel, 1, kMostGemms, GemmShape::any, 1, 1},
     {&kSkinnyKernel, 1, kMostGemms, GemmShape::any, 1, kMostSkinnyRows},
-    // RWKV-7's six or seven first products; RWKV-6's five, which the library beats from 129 rows on with two
-    // of them on side queues.
+    // RWKV-7's six or seven first products; RWKV-6's five, for which the library is quicker from 129 rows on
+    // with two of them on side queues.
     {&kWgmmaKernel, 6, kMostGemms, GemmShape::any, 9, kMostProjectionRows},
     {&kWgmmaKernel, 6, kMostGemms, GemmShape::narrow, 9, kMostNarrowProjectionRows},
     {&kWgmmaKernel, 5, 5, GemmShape::any, 9, 128},
     {&kWgmmaKernel, 1, 1, GemmShape::relu_squared, 9, 128},
     {&kWgmmaKernel, 1, 1, GemmShape::relu_squared, 129, 960, 80},
     {&kWgmmaKernel, 1, 1, GemmShape::square, 9, 32},
-    // Where there is no wgmma. From 33 rows on a matrix that is alone fills the GPU by the library as well.
+    // Without wgmma. From 33 rows on the library fills the GPU with a single matrix as well.
     {&kMmaKernel, 5, kMostGemms, GemmShape::any, 9, kMostMmaRows},
     {&kMmaKernel, 1, 1, GemmShape::relu_squared, 9, kMostAloneMmaRows},
     {&kMmaKernel, 1, 1, GemmShape::square, 9, kMostAloneMmaRows},
-    // From packed codes: by wgmma where there is such, else whatever the device.
+    // From packed codes: by wgmma where the device has it, else on any device.
     {&kWgmmaQKernel, 1, kMostGemms, GemmShape::any, kMostSkinnyRows + 1, kMostWgmmaQRows},
     {&kSparseQKernel, 1, 1, GemmShape::any, 1, kMostSparseQRows},
     {&kSkinnyQKernel, 1, kMostGemms, GemmShape::any, 1, kMostSkinnyRows},
     {&kMmaQKernel, 1, kMostGemms, GemmShape::any, 1, kMostMmaQRows},
-    // E4M3 weights whose inputs become E4M3.
+    // E4M3 weights whose inputs are quantised to E4M3.
     {&kWgmmaFp8Kernel, 1, kMostGemms, GemmShape::any, 1, kMostWgmmaFp8Rows},
     {&kLibraryFp8Kernel, 1, kMostGemms, GemmShape::any, 1, kMostRows},
     // Without matrix units.
     {&kSimtKernel, 1, kMostGemms, GemmShape::any, 1, kMostSkinnyRows},
-    // RWKV-7's low-rank products, where the others have another format.
+    // RWKV-7's low-rank products, where its other first products have another format.
     {&kWgmmaKernel, 3, 4, GemmShape::low_rank, 9, kMostLowRankWgmmaRows},
     {&kMmaKernel, 3, 4, GemmShape::low_rank, 9, kMostMmaRows},
     {&kLibraryKernel, 1, kMostGemms, GemmShape::any, 1, kMostRows},
 };
 
-// In a fixed order of adding: the bits of a product's row depend on its input and weight alone. No rule may
-// look at the number of rows, and no kernel divides a sum by it (fixed_order of the plans).
+// In a fixed order of adding, the bits of a product's row depend on its input and weight alone: no rule may
+// depend on the number of rows, and no kernel splits a sum by it (fixed_order of the plans).
 constexpr Rule kFixedRules[] = {
     {&kWgmmaKernel, 1, kMostGemms, GemmShape::any, 1, kMostRows},
     {&kWgmmaQKernel, 1, kMostGemms, GemmShape::any, 1, kMostRows},
@@ -89,7 +89,7 @@ bool has_shape(const Gemm& product, GemmShape shape) {
   return false;
 }
 
-// Returns the percentage of the multiprocessors that wgmma fills.
+// Returns the percentage of the SMs that wgmma fills.
 int64_t wgmma_filled(GemmList products, const GemmDevice& device) {
   if constexpr (kHopperCode) return plan_wgmma(products, {device.multiprocessors}).filled;
   return 0;

@@ -1,6 +1,6 @@
-// Independent products of more rows than launch_skinny takes, in one launch: too small one by one to fill the
-// GPU. Blocks take a tile of outputs and rows and a slice of the inputs (split-K); the last one of a tile
-// adds up the slices in order.
+// Independent products of more rows than launch_skinny takes, in one launch, because each alone is too small
+// to fill the GPU. A block computes a tile of outputs and rows over one slice of the inputs (split-K); the
+// last block of a tile adds up the slices in order.
 #include "gpu/gemm/mma_kernel.h"
 
 namespace fulmar::gpu {

@@ -1,5 +1,5 @@
-// Products of some ten to a hundred rows in one launch on every GPU from compute capability 8.0 on: split-K
-// over tiles of outputs, so that small matrices fill the GPU, too (mma.cu).
+// mma.sync GEMM: products of some ten to a hundred rows in one launch on every GPU from compute capability
+// 8.0 on, with split-K over tiles of outputs, so that small matrices fill the GPU, too (mma.cu).
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,21 @@
 namespace fulmar::gpu {
 
 struct MmaPlan {
-  int64_t tiles = 0;         // of outputs and rows, all products together
-  int64_t slices = 1;        // of the inputs (split-K)
-  int64_t steps = 0;         // of a slice
+  int64_t tiles = 0;         // of outputs and rows, over all products
+  int64_t slices = 1;        // of K (split-K)
+  int64_t steps = 0;         // K steps of a slice
   size_t partial_bytes = 0;  // of the slices' f32 sums
-  bool fixed_order = false;  // as the plan was asked for
+  bool fixed_order = false;  // the argument of plan_mma
 };
 
-// For products of equal row count and input width. `fixed_order`: every output is added up in one order
-// whatever the number of rows, by one slice and tiles that divide a stage's inputs alike.
+// Plans a launch of products of equal row count and input width. `fixed_order`: every output is added up in
+// one order whatever the number of rows: no split-K, and tiles whose warps divide a step's inputs in the same
+// way.
 MmaPlan plan_mma(GemmList, int multiprocessors, bool fixed_order = false);
 
-// Products of equal row count and input width, operands as suits_skinny wants them, outputs in the activation
-// type or f32 and a multiple of 4 wide. partial: plan.partial_bytes; counters: zeroed once, [plan.tiles],
-// zero again afterwards.
+// Enqueues products of equal row count and input width. Operands as suits_skinny demands, outputs in the
+// activation type or f32 and a multiple of 4 wide. partial: plan.partial_bytes; counters: [plan.tiles],
+// zeroed once; the kernel leaves them zero.
 void launch_mma(const Queue&, GemmList, const MmaPlan&, float* partial, uint32_t* counters);
 
 }  // namespace fulmar::gpu

@@ -1,5 +1,5 @@
-// The kernel of mma.h for weights of any kind, and how it is launched: mma.cu and mma_q.cu say
-// where weights come from.
+// The mma.sync GEMM kernel of mma.h for weights of any kind, and its launch. mma.cu and mma_q.cu define where
+// weights come from.
 #pragma once
 
 #include "base/check.h"
@@ -11,9 +11,9 @@
 
 namespace fulmar::gpu {
 
-constexpr int kTileBlocksEach = 2;  // of a multiprocessor
+constexpr int kTileBlocksEach = 2;  // of an SM
 
-// `Matrix`: a weight as the kernel takes it, [outs, k].
+// `Matrix`: a weight [outs, k] as the kernel takes it.
 template <class T, class Matrix>
 struct TiledMatrix {
   Rows<const T> in;
@@ -31,14 +31,15 @@ struct TiledMatrices : Grouped<TiledMatrix<T, Matrix>> {
   uint32_t* counters;          // [tiles]
 };
 
-// f(row, out) for the first of every four outputs of a tile's rows.
+// Calls f(row, out) for the first of every four outputs of a tile's rows.
 template <class Shape, class F>
 __device__ __forceinline__ void for_each_four(int rows, F&& f) {
   constexpr int kAcross = Shape::kOuts / 4;
   for (int i = threadIdx.x; i < rows * kAcross; i += kTileThreads) f(i / kAcross, i % kAcross * 4);
 }
 
-// Grid: tiles of outputs of all products, tiles of rows, slices. `Weights` as multiply_tile takes them.
+// Computes a tile of one product, or a split-K slice of it. Grid: tiles of outputs of all products, tiles of
+// rows, slices. `Weights` as multiply_tile takes them.
 template <class T, class Shape, class Weights>
 __global__ void __launch_bounds__(kTileThreads, kTileBlocksEach)
     mma_kernel(const __grid_constant__ TiledMatrices<T, typename Weights::Matrix> products) {
@@ -97,12 +98,12 @@ int64_t row_tiles_of(int64_t rows) {
   return (rows + Shape::kRows - 1) / Shape::kRows;
 }
 
-// Slices of a tile's inputs: at most so many, each of at least so many inputs; what a block costs besides,
-// and each slice when a tile's are added up, in inputs.
+// Bounds of split-K: the most slices of a tile's inputs, and the least inputs of a slice. Below them costs in
+// inputs: of starting a block, and of each slice when the slices of a tile are added up.
 constexpr int64_t kMostSlices = 16, kLeastSliceInputs = 256;
 constexpr int64_t kBlockInputs = 192, kGatherInputs = 96;
 
-// As many slices as give the least work to the block that has most of it, of equals the fewest.
+// Plans as many split-K slices as give the busiest block the least work; of equals the fewest.
 template <class Shape>
 MmaPlan plan_tiles_of(GemmList products, int multiprocessors, bool fixed_order) {
   const Gemm& any = products.front();
@@ -127,7 +128,8 @@ MmaPlan plan_tiles_of(GemmList products, int multiprocessors, bool fixed_order) 
   return plan;
 }
 
-// f(shape) with the tile for so many rows. Sums in a fixed order: those whose warps divide inputs alike.
+// Calls f(shape) with the tile for `rows` rows. For a fixed order of sums only shapes whose warps divide
+// inputs in the same way.
 static_assert(Tile16::kKWarps == Tile32::kKWarps);
 template <class F>
 void with_tile(int64_t rows, bool fixed_order, F&& f) {
@@ -136,7 +138,7 @@ void with_tile(int64_t rows, bool fixed_order, F&& f) {
   f(Tile64{});
 }
 
-// matrix_of(weight): the weight as Weights::Matrix.
+// Launches mma_kernel. matrix_of(weight) returns the weight as Weights::Matrix.
 template <class T, class Shape, class Weights, class MatrixOf>
 void launch_tiles(const Queue& queue, GemmList list, const MmaPlan& plan, float* partial, uint32_t* counters,
                   MatrixOf&& matrix_of) {

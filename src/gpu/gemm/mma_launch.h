@@ -1,4 +1,4 @@
-// The two kernels of tiles are planned and launched alike.
+// How the two mma.sync kernels, mma.cu and mma_q.cu, are planned and launched.
 #pragma once
 
 #include "gpu/gemm/mma.h"

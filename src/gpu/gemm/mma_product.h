@@ -1,7 +1,7 @@
-// A block's tile of out[rows, outs] = in[rows, K] * weight[outs, K]^T on matrix units (mma). Weights come
-// straight from memory into fragments, several pieces on their way per warp; the rows, which all warps share,
-// pass through shared memory by a multistage cp.async pipeline, swizzled against bank conflicts. Occupancy:
-// two blocks run on a multiprocessor at a time.
+// A block's tile of out[rows, outs] = in[rows, K] * weight[outs, K]^T by mma.sync. Weights go straight from
+// memory to fragments, several pieces (K tiles) in flight per warp; the rows, which all warps share, pass
+// through shared memory by a multistage cp.async pipeline, swizzled against bank conflicts. Occupancy: two
+// blocks per SM.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 namespace fulmar::gpu {
 
 constexpr int kTileThreads = 256;
-constexpr int kTilePiece = 64;  // inputs that a warp multiplies at a time
+constexpr int kTilePiece = 64;  // inputs that a warp multiplies at a time (K tile)
 constexpr int kWarpPieces = 2, kWarpInputs = kWarpPieces * kTilePiece;  // of a warp in a stage
 
-// kOutWarps x kKWarps warps, each with 16 outputs of all rows; those that share outputs divide a stage's
-// inputs among them.
+// A shape of kOutWarps x kKWarps warps, each with 16 outputs of all rows. Warps with the same outputs divide
+// a stage's inputs among themselves.
 template <int kRowTilesEach, int kOutWarpsEach, int kKWarpsEach, int kStageCount>
 struct TileShape {
   static constexpr int kRowTiles = kRowTilesEach, kOutWarps = kOutWarpsEach, kKWarps = kKWarpsEach;
@@ -36,20 +36,20 @@ using Tile64 = TileShape<8, 8, 1, 3>;  // 128 outputs of 64 rows: fewer would re
 
 template <class T>
 struct TileOperands {
-  int outs;     // of the tile, what there is of them, at least 1
+  int outs;     // of the tile, without padding, at least 1
   const T* in;  // of the tile's first row
   int64_t in_stride;
-  int rows;          // likewise
+  int rows;          // of the tile, without padding, at least 1
   int k;             // inputs of a row
-  int first, steps;  // the part of k that is multiplied: from `first` on, `steps` stages, zero beyond k
+  int first, steps;  // the split-K slice of k: `steps` stages from `first` on, zeros beyond k
 };
 
-// The weights of a warp's 16 outputs, as multiply_tile takes them: kPieces of a stage, kAhead of them on
-// their way; fetch(piece, i) brings the i-th, and multiply(piece, ...) is its part of the sums. tile_vector:
-// where 16-byte vector `vector` of a stage's row lies (swizzle), so that lanes that read at a time meet in no
-// bank.
+// `Weights` of multiply_tile are those of a warp's 16 outputs: kPieces of a stage, kAhead of them in flight.
+// fetch(piece, i) loads the i-th piece, multiply(piece, ...) adds its products to the sums. tile_vector
+// returns where 16-byte vector `vector` of a stage's row lies (swizzle): lanes that read at a time hit
+// different banks.
 
-// 16-bit numbers [outs, k].
+// Loads 16-bit weights [outs, k].
 template <class T, class Shape>
 class PlainTileWeights {
  public:
@@ -79,8 +79,8 @@ class PlainTileWeights {
   static __device__ __forceinline__ int tile_vector(int row, int vector) {
     return row * (Shape::kStep / 8) + (vector ^ (row & 1) * 4);
   }
-  // Any order of the inputs will do if both operands agree on it: a lane's eight neighbours serve as the
-  // positions that two instructions want from it.
+  // Adds the products of a piece. Any order of the inputs will do if both operands agree on it: a lane's
+  // eight neighbouring inputs serve as its positions in two instructions.
   __device__ __forceinline__ void multiply(const Piece& v, int piece, const uint4* from,
                                            float (&sum)[Shape::kRowTiles][4]) const {
     const int g = fragment_group(), q = fragment_place();
@@ -98,7 +98,7 @@ class PlainTileWeights {
  private:
   const T *low_, *high_;
   int k_warp_, pieces_;
-  int inputs_;  // from the lane's first one to the end of its rows
+  int inputs_;  // from the lane's first one to the end of its row
 };
 
 // Stores a warp's sums where tile_sum reads them.
@@ -118,15 +118,16 @@ __device__ __forceinline__ void store_tile_sums(const float (&sum)[Shape::kRowTi
   }
 }
 
-// Leaves the sums in `shared` (Shape::kBytes), complete for all threads, where tile_sum reads them. Outputs
-// and rows beyond what there is mean nothing. `in` is touched only after the kernels in front have finished.
+// Computes the tile and leaves its sums in `shared` (Shape::kBytes), complete for all threads, where tile_sum
+// reads them. Outputs and rows beyond the tile's are undefined. Reads `in` only after the previous kernels
+// have finished (PDL).
 template <class Shape, class T, class Weights>
 __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, const Weights& weights,
                                               unsigned char* shared) {
-  constexpr int kStagePieces = Weights::kPieces, kAhead = Weights::kAhead;  // of a stage; on their way
+  constexpr int kStagePieces = Weights::kPieces, kAhead = Weights::kAhead;  // of a stage; in flight
   typename Weights::Piece w[kAhead];
   constexpr int kPieces = Shape::kStep / 8;            // of 16 bytes, of a stage's row
-  constexpr int kRowsAtOnce = kTileThreads / kPieces;  // that all threads bring together
+  constexpr int kRowsAtOnce = kTileThreads / kPieces;  // that all threads copy at a time
   constexpr int kCopies = Shape::kRows / kRowsAtOnce;
   static_assert(kCopies * kRowsAtOnce == Shape::kRows);
   const int own_piece = threadIdx.x % kPieces, own_row = threadIdx.x / kPieces;
@@ -149,7 +150,7 @@ __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, const We
                                 inside ? in[i] + at : in[i], 16, inside ? 0 : 16);
       }
     }
-    __pipeline_commit();  // also when there is nothing: waiting counts commits
+    __pipeline_commit();  // also an empty group: waiting counts commits
   };
 
 #pragma unroll
@@ -159,7 +160,7 @@ __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, const We
   for (int step = 0; step < Shape::kStages - 1; step++) fetch_inputs(step);
 
   float sum[Shape::kRowTiles][4] = {};
-  constexpr int kSteps = kAhead / kStagePieces;  // that use each place of the pieces on their way once
+  constexpr int kSteps = kAhead / kStagePieces;  // that use each register buffer of weights once
   for (int base = 0; base < a.steps; base += kSteps) {
 #pragma unroll
     for (int ahead = 0; ahead < kSteps; ahead++) {
@@ -167,7 +168,7 @@ __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, const We
       if (step >= a.steps) break;
       __pipeline_wait_prior(Shape::kStages - 2);
       __syncthreads();
-      fetch_inputs(step + Shape::kStages - 1);  // into the stage that all have just left
+      fetch_inputs(step + Shape::kStages - 1);  // into the stage that all warps have finished reading
       const uint4* from = stage(step);
 #pragma unroll
       for (int p = 0; p < kStagePieces; p++) {
@@ -178,12 +179,12 @@ __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, const We
     }
   }
   __pipeline_wait_prior(0);
-  __syncthreads();  // the stages' place is taken over by the product
+  __syncthreads();  // the sums overwrite the stages
   store_tile_sums<Shape>(sum, shared);
   __syncthreads();
 }
 
-// Four neighbouring outputs of a row, over all of the stage's inputs.
+// Returns the sums of four neighbouring outputs of a row over all warps that divide its inputs.
 template <class Shape>
 __device__ __forceinline__ Float4 tile_sum(const unsigned char* shared, int row, int out) {
   const auto* product = reinterpret_cast<const float*>(shared) + row * Shape::kProductStride + out;

@@ -1,5 +1,5 @@
-// Tiles whose weights are packed codes: a warp has the pieces of its 16 outputs on their way as they lie in
-// memory, and widens each once for all of the tile's rows.
+// mma.sync tiles whose weights are packed codes: a warp has several pieces of its 16 outputs in flight, in
+// memory order, and widens each once for all of the tile's rows.
 #include "gpu/gemm/layout/packed_load.h"
 #include "gpu/gemm/mma_kernel.h"
 #include "gpu/gemm/mma_q.h"
@@ -58,7 +58,7 @@ class PackedTileWeights {
 
   const PackedMatrix& matrix_;
   int tile_, k_warp_;
-  int first_, pieces_;  // the warp's first piece of the row; how many stages there are
+  int first_, pieces_;  // the warp's first piece of the row; number of stages
 };
 
 template <class F>

@@ -1,6 +1,6 @@
 // A product by plain multiply-adds: any shape, stride and alignment; no matrix units, no shared memory, no
-// asynchronous copies. It stands in where the GEMM library is not wanted: below tools that cannot follow its
-// kernels, and where it is missing or fails. A warp computes one output of a few rows.
+// asynchronous copies. It replaces the GEMM library where that is missing, fails or is not wanted: under
+// tools that cannot follow its kernels. A warp computes one output of a few rows.
 #include "gpu/device/element.h"
 #include "gpu/gemm/naive.h"
 

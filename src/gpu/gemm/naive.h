@@ -6,8 +6,8 @@
 
 namespace fulmar::gpu {
 
-// f16 and bf16 weights, also transposed ones; out [rows, outs] of the activation type or f32. The epilogue is
-// not applied.
+// Enqueues a product of an f16 or bf16 weight, transposed or not; out [rows, outs] of the activation type or
+// f32. The epilogue is not applied.
 void launch_naive(const Queue&, Tensor in, const Weight& weight, Tensor out);
 
 }  // namespace fulmar::gpu

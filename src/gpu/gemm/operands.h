@@ -1,4 +1,4 @@
-// What several kernels ask of the operands of products.
+// Predicates over the operands of products that several kernels share.
 #pragma once
 
 #include <algorithm>
@@ -24,19 +24,19 @@ inline bool whole_vectors(Tensor in) {
   return in.stride % 8 == 0 && reinterpret_cast<uintptr_t>(in.data) % 16 == 0;
 }
 
-// Returns whether 16-byte loads reach the operands of all.
+// Returns whether 16-byte loads reach the operands of all products.
 inline bool all_suit_skinny(GemmList products) {
   return all_of(products, [](const Gemm& one) { return suits_skinny(one.in, one.weight); });
 }
 
-// Returns whether tiles of outputs can be stored in vectors of `grain`. Tiles store f32, logits mostly, only
-// where the order is fixed: the library is quicker.
+// Returns whether outputs can be stored in vectors of `grain`. The tiled kernels store f32 (logits, mostly)
+// only where the order of adding is fixed: otherwise the library is quicker.
 inline bool suits_tiled_out(const Gemm& product, int64_t grain, const GemmDevice& device) {
   return suits_skinny(product.in, product.weight) && product.weight.out % grain == 0 &&
          (device.fixed_order || product.out.dtype == product.in.dtype);
 }
 
-// Returns whether kernels of packed codes take them together: of one format, as fragments.
+// Returns whether kernels of packed codes take the products together: one format, packed as fragments.
 inline bool suit_packed(GemmList products) {
   const Weight& any = products.front().weight;
   return all_of(products, [&](const Gemm& one) {
@@ -49,14 +49,14 @@ inline bool outs_by_fours(GemmList products) {
   return all_of(products, [](const Gemm& one) { return one.weight.out % 4 == 0; });
 }
 
-// Returns whether kernels of codes that are packed transposed take the down-projection.
+// Returns whether kernels of codes packed transposed take the down-projection.
 inline bool suits_sparse_q(const Gemm& one) {
   const Weight& weight = one.weight;
   return weight.by_input() && one.epilogue == Epilogue::none && one.out.dtype == one.in.dtype &&
          suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
 }
 
-// Returns whether E4M3 weights meet inputs that can become E4M3.
+// Returns whether the weight is E4M3 and the inputs can be quantised to E4M3.
 inline bool suits_float8_inputs(const Gemm& one) {
   return is_float8_rows(one.weight) && whole_vectors(one.in) && one.out.stride % 8 == 0;
 }

@@ -10,7 +10,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-// With more rows either fills the GPU by itself, and a share is too coarse.
+// With more rows either launch fills the GPU by itself, and the shares are too coarse.
 constexpr int64_t kMostPairRows = 320;
 
 int64_t outs_of(GemmList products) {

@@ -1,6 +1,6 @@
-// What launches of products share: the GEMM library, working memory, counters of split-K and room for decoded
+// What launches of products share: the GEMM library, working memory, split-K counters and room for decoded
 // weights. Kernels on the main queue may use all of it until they end; those on side queues only the library
-// and their own queue's room.
+// and their own queue's buffer of decoded weights.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct GemmResources {
   Buffer decoded[kQueues] = {};  // products of different queues run at the same time
 
   float* partial_sums(size_t bytes) const { return static_cast<float*>(workspace(bytes)); }
-  // Return the first of `wanted` counters, which are zero and have to be zero again when the launch ends.
+  // Return the first of `wanted` counters; they are zero, and the launch must leave them zero.
   uint32_t* value_counters(size_t wanted) const {
     FULMAR_CHECK(wanted <= kValueCounters);
     return static_cast<uint32_t*>(counters.data());

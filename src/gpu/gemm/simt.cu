@@ -1,5 +1,5 @@
 // Products of one to eight rows by dot products (dot.h): a warp has four outputs for all rows, its lanes
-// share the inputs by pieces of eight, which is a load of 16 bytes, and some warps of the block share the
+// divide the inputs into pieces of eight, a 16-byte load each, and several warps of the block divide the
 // pieces (split-K).
 #include <algorithm>
 
@@ -17,7 +17,8 @@ namespace {
 constexpr int kDotWarpOuts = 4, kDotWarps = 8, kDotThreads = kDotWarps * kWarp;
 constexpr int kDotPiece = 8;  // inputs of a lane's load
 
-// How warps are shared out. Several rows want more outputs a block, since every block reads all inputs.
+// How a block's warps divide the work. Several rows want more outputs a block, since every block reads all
+// inputs.
 template <int kRows>
 struct DotShape {
   static constexpr int kShares = kRows <= 2 ? 4 : 2, kGroups = kDotWarps / kShares;
@@ -37,7 +38,7 @@ struct DotMatrix {
   Epilogue epilogue;
 };
 
-// One warp's share of four outputs. Outputs past the end repeat the last one; their results mean nothing.
+// Computes one warp's share of four outputs. Outputs past the end repeat the last one and are undefined.
 template <class T, int kRows>
 __device__ __forceinline__ void multiply_dots(const DotMatrix<T>& product, int first_out, int share,
                                               float (&sum)[DotShape<kRows>::kSums]) {
@@ -62,7 +63,7 @@ __device__ __forceinline__ void multiply_dots(const DotMatrix<T>& product, int f
       for (int o = 0; o < kDotWarpOuts; o++) sum[o * kRows + r] = dot8<T>(w[o], x, sum[o * kRows + r]);
     }
   };
-  uint4 even[kDotWarpOuts], odd[kDotWarpOuts];  // one of them on its way while the other is multiplied
+  uint4 even[kDotWarpOuts], odd[kDotWarpOuts];  // one in flight while the other is multiplied
   const int first = (share * kWarp + lane) * kDotPiece;
   fetch(even, first);
   for (int at = first; at < product.k; at += 2 * kStep) {

@@ -1,5 +1,5 @@
-// Products of one to eight rows by dot products, every weight read once, for GPUs without the fragments of
-// skinny.h (simt.cu).
+// SIMT kernel: products of one to eight rows by dot products, every weight read once, for GPUs whose matrix
+// fragments skinny.h does not know (simt.cu).
 #pragma once
 
 #include "gpu/device/device.h"
@@ -9,8 +9,8 @@ namespace fulmar::gpu {
 
 constexpr int64_t kMostSimtRows = 8;
 
-// Independent products of equal row count, at most kMostSimtRows, in one launch; operands that suits_skinny
-// is true of, any out width, f32 or activation type.
+// Enqueues independent products of equal row count, at most kMostSimtRows, in one launch; operands that
+// suits_skinny is true of, any out width, f32 or activation type.
 void launch_simt(const Queue&, GemmList);
 
 }  // namespace fulmar::gpu

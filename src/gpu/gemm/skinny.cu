@@ -1,5 +1,5 @@
-// Products for few rows: a block computes 16 outputs of one matrix, its warps share the inputs (split-K
-// within the block) and add up their parts in a fixed order.
+// Skinny GEMM: a block computes 16 outputs of one matrix; its warps divide the inputs (split-K within the
+// block) and add up their parts in a fixed order.
 #include <algorithm>
 
 #include "base/check.h"
@@ -33,7 +33,7 @@ struct SkinnyMatrices : Grouped<SkinnyMatrix<T>> {
   LaunchPlace place;
 };
 
-// Along y of the grid: groups of kTiles * 8 rows.
+// Computes a tile of 16 outputs. Along y of the grid: groups of kTiles * 8 rows.
 template <class T, int kTiles>
 __global__ void __launch_bounds__(kFewRowsThreads, 2)
     skinny_kernel(const __grid_constant__ SkinnyMatrices<T> products) {

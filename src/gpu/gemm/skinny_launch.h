@@ -1,4 +1,4 @@
-// What kernels of few rows share on the host: products as they take them, and their shares of the GPU.
+// What the skinny kernels share on the host: their form of products, and their shares of the GPU.
 #pragma once
 
 #include <span>
@@ -11,10 +11,10 @@
 
 namespace fulmar::gpu {
 
-// Returns what such a kernel takes where nothing runs beside it: two blocks a multiprocessor.
+// Returns the share of a skinny kernel that runs alone: two blocks per SM.
 inline LaunchShare whole_gpu(const GemmDevice& device) { return {2 * device.multiprocessors}; }
 
-// Returns the products in the form of a lone row's, which lie in `rows`.
+// Returns the products in the form of run_row's, stored in `rows`.
 inline std::span<const Gemv> gemvs_of(GemmList products, Gemv (&rows)[kMostGemms]) {
   size_t count = 0;
   for (const Gemm& one : products) {
@@ -23,7 +23,7 @@ inline std::span<const Gemv> gemvs_of(GemmList products, Gemv (&rows)[kMostGemms
   return {rows, count};
 }
 
-// Returns what kernels of few rows stream of products: their tiles have equally many outputs.
+// Returns the weights that skinny kernels stream for these products, as tiles of equally many outputs.
 template <class List>
 TileStream tile_stream(const List& products) {
   int64_t bytes = 0, tiles = 0;

@@ -1,4 +1,4 @@
-// How two launches of few rows' products, one of codes and one of 16 bits, share the GPU side by side
+// Divides the GPU between two skinny launches that run side by side, one of codes and one of 16-bit weights
 // (device/launch_place.h): pure.
 #pragma once
 
@@ -7,18 +7,18 @@
 
 namespace fulmar::gpu {
 
-// What a launch streams: tiles of 16 outputs, each by one block.
+// The weights that a launch streams: tiles of 16 outputs, each read by one block.
 struct TileStream {
   int64_t tiles, bytes;  // bytes: of a tile
 };
 
-// Blocks at once; first 0: the two had better go one after the other.
+// Concurrent blocks of each launch; first 0: better run the two one after the other.
 struct SkinnyPair {
   int64_t first = 0, second = 0;
 };
 
-// The shares by which the longest block has the least to read. A block of either has whole tiles, and
-// `resident` blocks run at once.
+// Returns the shares for which the busiest block reads the fewest bytes. A block of either launch takes whole
+// tiles, and `resident` blocks run at once.
 constexpr SkinnyPair plan_skinny_pair(const TileStream& first, const TileStream& second, int64_t resident) {
   SkinnyPair best;
   int64_t least = 0;

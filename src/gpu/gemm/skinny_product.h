@@ -1,5 +1,5 @@
-// One warp's share of out[16, rows] = weight[16, K] * in[rows, K]^T on matrix units, weights read straight
-// from memory into registers, 16 bytes per lane. Even one row goes this way: plain multiply-adds in f32 would
+// One warp's part of out[16, rows] = weight[16, K] * in[rows, K]^T by mma.sync, weights read straight from
+// memory into registers, 16 bytes per lane. One row takes this path, too: plain multiply-adds in f32 would
 // not keep up with the memory.
 #pragma once
 
@@ -12,10 +12,10 @@ namespace fulmar::gpu {
 
 constexpr int kTileOut = 16;    // outputs of a warp's tile
 constexpr int kTileRows = 8;    // rows of one accumulator
-constexpr int kRowsPiece = 64;  // inputs a warp takes at a time
+constexpr int kRowsPiece = 64;  // inputs that a warp takes at a time (K tile)
 
 // Adds the products of half a piece. Any order of the inputs will do if weights and rows agree on it: a
-// lane's eight neighbours serve as the positions that two instructions want from it.
+// lane's eight neighbouring inputs serve as its positions in two instructions.
 template <class T, int kTiles>
 __device__ __forceinline__ void multiply_half(const uint4& low, const uint4& high, int half,
                                               const uint4 (&from)[kTiles][2], float (&sum)[kTiles][4]) {
@@ -27,15 +27,15 @@ __device__ __forceinline__ void multiply_half(const uint4& low, const uint4& hig
   }
 }
 
-// Accumulates pieces first_piece, first_piece + kStep, ... Lane 4g+q holds of accumulator t the outputs g and
-// g + 8 for the rows 8t + 2q and 8t + 2q + 1. Outputs and rows past the end repeat the last ones; their
-// results mean nothing. Weights are constant and may be fetched before the kernel in front has finished; `in`
-// is touched only after that.
+// Adds the products of the pieces first_piece, first_piece + kStep, ... Of accumulator t, lane 4g+q holds the
+// outputs g and g + 8 for the rows 8t + 2q and 8t + 2q + 1. Outputs and rows past the end repeat the last
+// ones; their results are undefined. Weights are constant and may be fetched before the previous kernel has
+// finished (PDL); `in` is read only after that.
 template <class T, int kTiles, int kStep>
 __device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, const Rows<const T>& in,
                                               int rows, int k, int first_piece, float (&sum)[kTiles][4],
                                               LaunchPlace place = LaunchPlace::alone) {
-  constexpr int kAhead = kTiles == 1 ? 4 : 3;        // pieces of weights on their way
+  constexpr int kAhead = kTiles == 1 ? 4 : 3;        // pieces of weights in flight
   constexpr int kInputsAhead = kTiles == 1 ? 4 : 1;  // and of inputs; more of either would spill registers
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const auto* low =
@@ -82,7 +82,7 @@ __device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, co
       if (i + kInputsAhead < count) fetch_inputs(x[ahead % kInputsAhead], i + kInputsAhead);
     }
   }
-  // What is left of the inputs after whole pieces.
+  // The inputs after the last whole piece.
   if (k % kRowsPiece != 0 && (whole - first_piece) % kStep == 0 && whole >= first_piece) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, co
   }
 }
 
-// Puts a warp's accumulators into part[row * stride + out].
+// Stores a warp's accumulators at part[row * stride + out].
 template <int kTiles>
 __device__ __forceinline__ void spread_rows(const float (&sum)[kTiles][4], float* part, int stride) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;

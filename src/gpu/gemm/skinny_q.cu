@@ -1,5 +1,5 @@
-// Products of few rows from packed codes. A block takes tiles of 16 outputs that follow one another in one
-// stream (skinny_q_stream.h); its warps, which share the inputs, add up what they have found after every few
+// Skinny GEMM from packed codes. A block takes consecutive tiles of 16 outputs in one stream
+// (skinny_q_stream.h); its warps, which divide the inputs, add up their sums after every few
 // tiles.
 #include <algorithm>
 
@@ -45,7 +45,7 @@ __device__ __forceinline__ void store_finished(const PackedProduct<T>& product, 
   x = finish(product.epilogue, x);
   const int64_t at = row * product.out_stride + out;
   if (product.adds) {
-    // Nobody else writes it: a way to add without waiting for what is there.
+    // No other thread writes here: the atomic adds without waiting for a load.
     atomicAdd(product.wide + at, x);
   } else if (product.wide != nullptr) {
     product.wide[at] = x;

@@ -1,6 +1,6 @@
-// A block's stream of packed tiles past few rows of inputs: its warps take the pieces of 128 inputs in
-// rotation, so that codes come from memory without a pause between tiles. The rows, or a lone row and what is
-// left of it, are columns of the matrix instruction and lie in shared memory.
+// A block's stream of packed tiles past a few rows of inputs: its warps take the pieces (K tiles of 128
+// inputs) in rotation, so codes come from memory without a pause between tiles. The rows, or one row and its
+// remainder, are columns of the matrix instruction and lie in shared memory.
 #pragma once
 
 #include "gpu/gemm/layout/packed_load.h"
@@ -9,7 +9,7 @@ namespace fulmar::gpu {
 
 constexpr int kPackedVectors = kPackedInputs / 8;  // of 16 bytes, of a piece of one row
 
-// Bytes of shared memory that the inputs take for so many warps.
+// Returns the bytes of shared memory that the inputs of `warps` warps take.
 constexpr size_t packed_input_bytes(int64_t k, int64_t columns, int64_t warps) {
   const int64_t round = warps * kPackedInputs;
   return static_cast<size_t>((k + round - 1) / round * round * columns) * sizeof(uint16_t);
@@ -17,23 +17,23 @@ constexpr size_t packed_input_bytes(int64_t k, int64_t columns, int64_t warps) {
 
 #ifdef FULMAR_DEVICE_CODE
 
-// The pieces of a warp, one of kWarps.
+// The pieces of this warp, one of kWarps.
 template <int kWarps>
 struct WarpPieces {
   int each;  // of this warp
-  int most;  // of any
+  int most;  // the largest count of any warp
 
   __device__ explicit WarpPieces(int pieces)
       : each((pieces - warp() + kWarps - 1) / kWarps), most((pieces + kWarps - 1) / kWarps) {}
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
   __device__ int at(int i) const { return warp() + i * kWarps; }
-  // Its inputs in shared memory: [pieces][columns][vectors].
+  // Returns where the warp's inputs lie in shared memory: [pieces][columns][vectors].
   __device__ uint4* own(uint4* shared, int columns) const {
     return shared + warp() * most * columns * kPackedVectors;
   }
 };
 
-// remainder: what rounding left of a lone row, as column 1; or null.
+// Copies the warp's inputs to shared memory. remainder: what rounding left of one row, for column 1; or null.
 template <class T, int kWarps>
 __device__ __forceinline__ void copy_warp_inputs(const Rows<const T>& in, const T* remainder, int columns,
                                                  const WarpPieces<kWarps>& pieces, uint4* own) {
@@ -50,15 +50,15 @@ __device__ __forceinline__ void copy_warp_inputs(const Rows<const T>& in, const 
 
 struct PackedTile {
   const PackedMatrix* weight;
-  int tile;  // of 16 outputs, of the matrix
+  int tile;  // number of the tile of 16 outputs in the matrix
 };
 
-// tile_of(i) gives the PackedTile of the tiles first <= i < last.
+// Multiplies the tiles first <= i < last one after the other; tile_of(i) returns the PackedTile i.
 template <class T, CodeKind kKind, ScaleLayout kScales, int kWarps, class TileOf,
           CodeOrder kOrder = CodeOrder::fragments>
 class PackedStream {
  public:
-  static constexpr int kAhead = bits_of(kKind) == 8 ? 2 : 4;  // pieces on their way
+  static constexpr int kAhead = bits_of(kKind) == 8 ? 2 : 4;  // pieces in flight
 
   __device__ PackedStream(const TileOf& tile_of, const WarpPieces<kWarps>& pieces, int first, int last)
       : tile_of_(tile_of),
@@ -69,14 +69,15 @@ class PackedStream {
     begin_tile();
   }
 
-  // Sends for the first pieces: constant data, which may precede pdl_wait.
+  // Loads the first pieces: constant data, which may be read before pdl_wait.
   __device__ __forceinline__ void start() {
 #pragma unroll
     for (PackedPiece<kKind>& one : piece_) fetch(one);
   }
 
-  // The next `count` tiles, from `begin` on: inputs_of(i) is where the warp's inputs for tile i lie, and
-  // store(i, sum) takes its accumulator, a Float4. All tiles but the last call's come in multiples of kAhead.
+  // Multiplies the next `count` tiles, from `begin` on. inputs_of(i) returns where the warp's inputs for tile
+  // i lie; store(i, sum) takes its accumulator, a Float4. `count` is a multiple of kAhead in all calls but
+  // the last.
   template <class InputsOf, class Store>
   __device__ __forceinline__ void run(int begin, int count, int columns, const uint32_t* table,
                                       const InputsOf& inputs_of, const Store& store) {
@@ -86,7 +87,7 @@ class PackedStream {
     int tile = begin, left = pieces_.each;
     const uint4* x = inputs_of(tile) + column * kPackedVectors;
     TileSums sums;
-    // Whether there are more.
+    // Returns whether there are more pieces.
     const auto step = [&](PackedPiece<kKind>& piece) {
       sums.add(piece, table, x, column);
       fetch(piece);
@@ -98,7 +99,7 @@ class PackedStream {
       x = inputs_of(tile) + column * kPackedVectors;
       return true;
     };
-    // Not a loop over the round, which would not be unrolled.
+    // Not a loop over the round, which the compiler would not unroll.
     const auto round = [&]<int... kPlaces>(std::integer_sequence<int, kPlaces...>) {
       return (step(piece_[kPlaces]) && ...);
     };
@@ -110,11 +111,11 @@ class PackedStream {
   using Source =
       std::conditional_t<kOrder == CodeOrder::stored, StoredTileSource, TileSource<kKind, kScales>>;
 
-  // A tile's accumulators. Products of even and of odd operands have their own, so that half as many wait for
-  // one another.
+  // A tile's accumulators: separate ones for even and odd operands, so that chains of dependent instructions
+  // are half as long.
   struct TileSums {
     float even[4] = {}, odd[4] = {};
-    float scaled[4] = {};  // where scales_sums
+    float scaled[4] = {};  // the sums so far, where scales_sums
 
     __device__ __forceinline__ void add(const PackedPiece<kKind>& piece, const uint32_t* table,
                                         const uint4* x, int column) {
@@ -133,7 +134,7 @@ class PackedStream {
         }
       }
     }
-    // Leaves zeros.
+    // Returns the tile's sums and clears them.
     __device__ __forceinline__ Float4 take() {
       Float4 sum;
 #pragma unroll
@@ -145,7 +146,7 @@ class PackedStream {
     }
   };
 
-  // The warp's next piece; nothing where all have been sent for.
+  // Loads the warp's next piece; does nothing after the last.
   __device__ __forceinline__ void fetch(PackedPiece<kKind>& to) {
     if (next_ >= count_) return;
     source_.load(to, next_);
@@ -162,7 +163,7 @@ class PackedStream {
   const TileOf& tile_of_;
   WarpPieces<kWarps> pieces_;
   int fetching_, last_;  // tiles
-  int next_, count_;     // pieces of the one
+  int next_, count_;     // pieces of the tile being loaded: the next one, and all
   Source source_;
   PackedPiece<kKind> piece_[kAhead];
 };

@@ -1,6 +1,6 @@
-// The down-projection behind relu² for few rows: inputs that are zero in all rows are skipped, and with them
-// their part of the weight, which is stored transposed [K, out]. A block takes 128 outputs and one slice of
-// the inputs (split-K).
+// The down-projection after relu² for few rows: inputs that are zero in all rows are skipped, and with them
+// their rows of the weight, which is stored transposed [K, out]. A block computes 128 outputs over one slice
+// of the inputs (split-K).
 #include <algorithm>
 
 #include "base/check.h"
@@ -28,8 +28,8 @@ struct ValueArguments {
   int rows, k, outs, slice, slices;
 };
 
-// Finds the slice's inputs that are not zero everywhere: their places go to kept[], their values to
-// values[row][], padded with zeros to a multiple of kKeptStep. Returns how many there are, padding included.
+// Collects the slice's inputs that are not zero in all rows: their indices in kept[], their values in
+// values[row][], padded with zeros to a multiple of kKeptStep. Returns their number, padding included.
 template <class T, int kTiles>
 __device__ int keep_inputs(const ValueArguments<T>& a, int first, uint16_t* kept, T* values, int stride) {
   __shared__ int warp_total[kValueWarps];
@@ -81,14 +81,14 @@ __device__ int keep_inputs(const ValueArguments<T>& a, int first, uint16_t* kept
   return padded;
 }
 
-// The warp's steps: lane 4g+q brings eight outputs from g*8 on of four kept inputs, which are then paired up.
-// Accumulator [j][t]: outputs g*8 + 2j and g*8 + 2j + 1 (as rows g and g + 8) for the rows 8t + 2q, 8t + 2q
-// + 1.
+// Multiplies the warp's steps: lane 4g+q loads eight outputs, from g*8 on, of four kept inputs, which are
+// then paired up. Accumulator [j][t]: outputs g*8 + 2j and g*8 + 2j + 1 (as rows g and g + 8) for the rows 8t
+// + 2q and 8t + 2q + 1.
 template <class T, int kTiles>
 __device__ void multiply_kept(const T* weight, int outs, const uint16_t* kept, const T* values, int stride,
                               int steps, int share, float (&sum)[4][kTiles][4]) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
-  constexpr int kStepsAhead = kTiles <= 2 ? 3 : 2;  // on their way from memory; more would spill registers
+  constexpr int kStepsAhead = kTiles <= 2 ? 3 : 2;  // in flight; more would spill registers
   uint4 w[kStepsAhead][4];
   const auto fetch = [&](uint4(&to)[4], int step) {
     if (step >= steps) return;
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kValueThreads, 2)
   float sum[4][kTiles][4] = {};
   multiply_kept<T, kTiles>(slice_weight + half * kKeptOuts, a.outs, kept, values, stride, count / kKeptStep,
                            share, sum);
-  __syncthreads();  // the values' place is taken over by the warps' parts
+  __syncthreads();  // the warps' parts overwrite the values
 
   const ValueSplit split{a.partial, &a.counters[blockIdx.x], a.slices, slice, a.rows, a.outs, 0, a.rows,
                          first_out};
@@ -173,7 +173,7 @@ bool suits_sparse(int64_t rows, const Weight& weight) {
          weight.in % kLeastSlice == 0;
 }
 
-// The longest slices that still give most multiprocessors two blocks, which is as many as run at once.
+// Plans the longest slices that still give most SMs two blocks, which is as many as run at once.
 SparsePlan plan_sparse(int64_t rows, int64_t in, int64_t out, int multiprocessors) {
   SparsePlan plan{kLeastSlice, in / kLeastSlice, 0};
   for (int64_t slice = kLeastSlice * 2; slice <= kMostSlice && in % slice == 0; slice *= 2) {

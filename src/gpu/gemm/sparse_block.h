@@ -1,6 +1,6 @@
-// A block of the down-projection from a transposed weight [K, outs]: 128 outputs of one slice of the inputs.
-// Two warps side by side have 64 outputs each; four such pairs share the slice's inputs. Here are its shape
-// and its epilogue: the warps' sums meet in shared memory, the slices' sums in global memory (split-K).
+// A block of the down-projection from a transposed weight [K, outs]: 128 outputs of one split-K slice. Two
+// neighbouring warps have 64 outputs each; four such pairs divide the slice's inputs. This file has its shape
+// and its epilogue: warps' sums are added in shared memory, the slices' sums in global memory (split-K).
 #pragma once
 
 #include "gpu/device/element.h"
@@ -14,15 +14,15 @@ namespace fulmar::gpu {
 constexpr int kValueThreads = 256;
 constexpr int kValueWarps = kValueThreads / kWarp;
 constexpr int kValueShares =
-    kValueWarps * kKeptOuts / kSparseOuts;    // warps that share the inputs of one output
+    kValueWarps * kKeptOuts / kSparseOuts;    // warps that divide the inputs of one output
 constexpr int kPartStride = kSparseOuts + 4;  // spreads the rows over the banks
 
-// Bytes of shared memory that the epilogue takes, for tiles of eight rows.
+// Returns the bytes of shared memory that the epilogue takes for `tiles` tiles of eight rows.
 constexpr size_t value_part_bytes(int tiles) {
   return static_cast<size_t>(kValueShares * tiles * 8 * kPartStride) * sizeof(float);
 }
 
-// Where a block's sums go.
+// Where a block stores its sums.
 struct ValueSplit {
   float* partial;     // [slices, rows, outs]
   uint32_t* counter;  // of this block's outputs and rows
@@ -32,9 +32,10 @@ struct ValueSplit {
   int first_out;
 };
 
-// sum: [j][t] holds the lane's outputs 2j and 2j + 1 (as rows g and g + 8) for the rows 8t + 2q and 8t + 2q
-// + 1. part: value_part_bytes of shared memory that nobody reads any more. store(row, out, total) is called
-// by the block that comes last, once for each of its outputs, with places of the product.
+// Adds up the warps' sums, then the slices'. sum: [j][t] holds the lane's outputs 2j and 2j + 1 (as rows g
+// and g + 8) for the rows 8t + 2q and 8t + 2q + 1. part: value_part_bytes of shared memory that no thread
+// reads any more. The last block to arrive calls store(row, out, total) once for each of its outputs; row and
+// out are those of the product.
 template <int kTiles, class Store>
 __device__ __forceinline__ void finish_value(float* part, const float (&sum)[4][kTiles][4],
                                              const ValueSplit& to, Store&& store) {

@@ -1,6 +1,6 @@
-// The down-projection from packed codes, a row of codes for each input: a block takes 128 outputs and one
-// slice of the inputs (split-K). Inputs are taken sixteen at a time, four by a lane, those of one group of
-// 32, so that each of its outputs has one scale for them.
+// The down-projection from packed codes, a row of codes for each input: a block computes 128 outputs over one
+// slice of the inputs (split-K). A step takes sixteen inputs, four for each lane, of one group of 32, so that
+// each output has one scale for them.
 #include <algorithm>
 
 #include "base/check.h"
@@ -30,7 +30,7 @@ struct PackedValueArguments {
   int rows, outs, slice, slices, stage;
 };
 
-// What a stage keeps: places of inputs and their values. Four at a time, a quad, are of one group of 32.
+// The inputs that a stage keeps, as indices and values. Every four of them, a quad, are of one group of 32.
 template <class T>
 struct KeptInputs {
   T* value;  // [rows of the tiles][stride]
@@ -41,7 +41,7 @@ struct KeptInputs {
   int* first_quad;  // [stage / 32 + 1]
 };
 
-// Inputs of up to eight rows that are not zero in all of them. Returns how many steps there are.
+// Collects the inputs of up to eight rows that are not zero in all of them. Returns the number of steps.
 template <class T>
 __device__ int keep_quads(const PackedValueArguments<T>& a, int first, const KeptInputs<T>& kept) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, groups = a.stage / kWarp, rows = a.rows;
@@ -80,7 +80,7 @@ __device__ int keep_quads(const PackedValueArguments<T>& a, int first, const Kep
     if (mask == 0) continue;
     const int count = __popc(mask), begin = kept.first_quad[group] * kQuad;
     const int padded = (count + kQuad - 1) / kQuad * kQuad;
-    // Lanes that keep nothing fill up the last quad with zeros.
+    // Lanes whose input is not kept fill up the last quad with zeros.
     const bool keeps = (mask >> lane & 1) != 0;
     const int kept_before = __popc(mask & ((1u << lane) - 1));
     const int at = keeps ? kept_before : count + lane - kept_before;
@@ -95,7 +95,7 @@ __device__ int keep_quads(const PackedValueArguments<T>& a, int first, const Kep
     }
     if (lane < padded / kQuad) kept.group[kept.first_quad[group] + lane] = static_cast<uint8_t>(group);
   }
-  // The last step is filled up with quads of zeros.
+  // Quads of zeros fill up the last step.
   const int quads = kept.first_quad[groups], steps = (quads + 3) / 4;
   if (threadIdx.x < (steps * 4 - quads) * kQuad) {
     const int at = quads * kQuad + threadIdx.x;
@@ -107,7 +107,7 @@ __device__ int keep_quads(const PackedValueArguments<T>& a, int first, const Kep
   return steps;
 }
 
-// All inputs of more rows: which rows are padding must not change sums.
+// Copies all inputs, for more rows: which rows are padding must not change sums.
 template <class T, int kTiles>
 __device__ void copy_stage_inputs(const PackedValueArguments<T>& a, int first_row, int rows, int first,
                                   const KeptInputs<T>& kept) {
@@ -127,25 +127,25 @@ struct ValuePiece {
   ValueFactors<kKind, kKeptLaneOuts> factors;
 };
 
-// A warp's products, step by step; `place` and `group` of a quad say which inputs it takes. Accumulator
+// Multiplies a warp's steps one by one; `place` and `group` of a quad tell which inputs it has. Accumulator
 // [j][t]: the lane's outputs 2j and 2j + 1 (as rows g and g + 8) for the rows 8t + 2q, 8t + 2q + 1.
 template <class T, int kTiles, CodeKind kKind>
 class ValueProduct {
  public:
-  static constexpr int kAhead = kTiles == 1 ? (has_supers(kKind) ? 3 : 4) : 2;  // steps on their way
+  static constexpr int kAhead = kTiles == 1 ? (has_supers(kKind) ? 3 : 4) : 2;  // steps in flight
 
   // out: the lane's first output
   __device__ ValueProduct(const PackedValueArguments<T>& a, int out, const uint32_t* table)
       : a_(a), out_(out), table_(table) {}
 
-  // place(i) of the lane's four inputs, from the matrix's first on; group: theirs, of 32.
+  // Loads the codes of four inputs; place(i): the i-th's row in the matrix; group: theirs, of 32 inputs.
   template <class Place>
   __device__ __forceinline__ void fetch(ValuePiece<kKind>& to, Place&& place, int group) const {
     load_value_codes(to.codes, a_.weight, out_, place);
     load_value_factors(to.factors, a_.weight, group, out_);
   }
 
-  // values: of the lane's four inputs, of row 0
+  // Adds the products of a step. values: of the lane's four inputs, in row 0.
   __device__ __forceinline__ void multiply(const ValuePiece<kKind>& piece, const T* values, int stride) {
     const int g = fragment_group();
     uint2 x[kTiles];
@@ -171,7 +171,7 @@ class ValueProduct {
   const uint32_t* table_;
 };
 
-// The slice's inputs that are kept, for up to eight rows.
+// Multiplies the slice's kept inputs, for up to eight rows.
 template <class T, CodeKind kKind>
 __device__ void multiply_kept_quads(const PackedValueArguments<T>& a, int first, int share,
                                     const KeptInputs<T>& kept, ValueProduct<T, 1, kKind>& product) {
@@ -198,7 +198,7 @@ __device__ void multiply_kept_quads(const PackedValueArguments<T>& a, int first,
   }
 }
 
-// All inputs of the slice, stage by stage; codes are on their way across stages.
+// Multiplies all inputs of the slice, stage by stage; loads of codes run on across stages.
 template <class T, int kTiles, CodeKind kKind>
 __device__ void multiply_stages(const PackedValueArguments<T>& a, int first_row, int rows, int first,
                                 int share, const KeptInputs<T>& kept,
@@ -215,7 +215,7 @@ __device__ void multiply_stages(const PackedValueArguments<T>& a, int first_row,
 #pragma unroll
   for (int i = 0; i < kAhead; i++) fetch(w[i], share + i * kValueShares);
   for (int done = 0; done < a.slice; done += a.stage) {
-    if (done > 0) __syncthreads();  // all have left the stage before
+    if (done > 0) __syncthreads();  // all warps have finished the previous stage
     copy_stage_inputs<T, kTiles>(a, first_row, rows, first + done, kept);
     __syncthreads();
     const int begin = done / kKeptStep + share, end = (done + a.stage) / kKeptStep;
@@ -230,7 +230,7 @@ __device__ void multiply_stages(const PackedValueArguments<T>& a, int first_row,
   }
 }
 
-// Grid: 128 outputs each, slices, groups of kTiles * 8 rows.
+// Computes 128 outputs of a slice. Grid: groups of 128 outputs, slices, groups of kTiles * 8 rows.
 template <class T, int kTiles, CodeKind kKind>
 __global__ void __launch_bounds__(kValueThreads, 2)
     sparse_q_kernel(const __grid_constant__ PackedValueArguments<T> a) {
@@ -257,14 +257,14 @@ __global__ void __launch_bounds__(kValueThreads, 2)
     if constexpr (kKind == CodeKind::levels) __syncthreads();  // the table
     multiply_stages(a, first_row, rows, first, share, kept, product);
   }
-  __syncthreads();  // the values' place is taken over by the warps' parts
+  __syncthreads();  // the warps' parts overwrite the values
 
   uint32_t* counter = a.counters + blockIdx.z * gridDim.x + blockIdx.x;
   const ValueSplit split{a.partial, counter, a.slices, slice, a.rows, a.outs, first_row, rows, first_out};
   finish_value<kTiles>(reinterpret_cast<float*>(shared), product.sum, split,
                        [&](int row, int out, float total) {
                          if (a.wide != nullptr) {
-                           atomicAdd(a.wide + row * a.wide_stride + out, total);  // nobody else writes it
+                           atomicAdd(a.wide + row * a.wide_stride + out, total);  // no other writer
                          } else {
                            a.out[row][out] = from_float<T>(total);
                          }

@@ -13,12 +13,12 @@ namespace fulmar::gpu {
 struct WgmmaLaunch {
   const Kernel* kernel;  // by_wgmma is true of it
   GemmList products;
-  std::span<const Float8Input> inputs = {};  // codes of the inputs, where the kernel takes such
+  std::span<const Float8Input> inputs = {};  // E4M3 codes of the inputs, for the kernel that takes them
 };
 
 bool by_wgmma(const Kernel*);
 
-// Returns how many counters a launch wants: whole tiles want none.
+// Returns how many counters a launch needs: none if blocks take whole tiles.
 inline size_t counters_of(const WgmmaPlan& plan) {
   return plan.steps_each == 0 ? 0 : static_cast<size_t>(plan.tiles);
 }
@@ -26,8 +26,8 @@ inline size_t counters_of(const WgmmaPlan& plan) {
 WgmmaPlan plan_of(const WgmmaLaunch&, const WgmmaRoom&, bool whole = false);
 void launch_by_wgmma(const Queue&, const WgmmaLaunch&, const WgmmaPlan&, const WgmmaWork&);
 
-// Plans, takes working memory and launches. On side queues tiles stay whole: what a divided sum wants belongs
-// to the main queue.
+// Plans the launch, takes working memory and enqueues it. On side queues blocks take whole tiles, because the
+// working memory of split sums belongs to the main queue.
 void run_wgmma(const GemmResources&, const Queue&, const WgmmaLaunch&);
 
 }  // namespace fulmar::gpu

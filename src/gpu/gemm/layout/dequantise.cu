@@ -1,5 +1,5 @@
-// Decoders of stored formats: a thread takes eight neighbouring weights of a row. Products and sums are
-// rounded one by one, as the reference decoders do it.
+// Decoders of stored formats: a thread decodes eight neighbouring weights of a row. Products and sums are
+// rounded one by one, as in the reference decoders.
 #include <iterator>
 
 #include "base/check.h"
@@ -21,7 +21,7 @@ struct DecodedRows {
   StoredRows rows;
   const float* scales;
   int64_t group, groups;  // inputs of a scale; scales of a row
-  float levels[16];       // of the formats that have such
+  float levels[16];       // of formats with a table of levels
 };
 
 __device__ __forceinline__ float half_at(const uint8_t* from) {
@@ -39,7 +39,7 @@ __device__ __forceinline__ float float8_of(uint32_t code) {
   return half_of(half) * 256.0f;
 }
 
-// Blocks of 32 with a scale, perhaps a minimum, perhaps fifth bits.
+// Decodes a weight of blocks of 32 with a scale, perhaps a minimum, perhaps fifth bits.
 template <DType kDType>
 __device__ float even_block(const uint8_t* block, int e) {
   constexpr bool kMinimum = kDType == DType::q4_1 || kDType == DType::q5_1;
@@ -65,7 +65,7 @@ __device__ float super_block(const uint8_t* b, int e) {
     const int scale = (low | (b[104 + i % 4] >> 2 * (i / 4) & 3) << 4) - 32;
     return half_at(b + 108) * static_cast<float>(scale) * static_cast<float>(code);
   } else if constexpr (kDType == DType::q5_k) {
-    const StoredRows scales{b, 0, DType::q4_k};  // which lie alike
+    const StoredRows scales{b, 0, DType::q4_k};  // whose scales have the same layout
     const uint32_t factor = scales.factor(0, e);
     const int p = e / 64, upper = e % 64 / 32;
     const int code = static_cast<int>(StoredRows::nibble(b[48 + 32 * p + l], upper != 0)) |
@@ -109,7 +109,7 @@ __device__ __forceinline__ float decoded(const DecodedRows& a, int64_t row, int6
         return scale * float8_of(static_cast<uint32_t>(code));
       case CodeKind::nibbles:
         return scale * static_cast<float>(code - 8);
-      default:  // levels; other kinds do not come here
+      default:  // levels; no other kinds come here
         return scale * a.levels[code];
     }
   }
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kDecodeThreads)
     dequantise_kernel(const __grid_constant__ DecodedRows from, int64_t first, int64_t rows, int64_t in,
                       T* target) {
   pdl_launch_next();
-  pdl_wait();  // the products in front may still read what is decoded into
+  pdl_wait();  // earlier products may still read the target
   const int64_t item = (static_cast<int64_t>(blockIdx.x) * kDecodeThreads + threadIdx.x) * kDecoded;
   if (item >= rows * in) return;
   const int64_t row = first + item / in, k = item % in;

@@ -1,4 +1,4 @@
-// Packs quantised matrices: every thread makes one word, or one scale, of what kernels read. Runs once, at
+// Packs quantised matrices: every thread makes one word, or one scale, of the packed layout. Runs once, at
 // load.
 #include "base/check.h"
 #include "gpu/device/item_grid.h"
@@ -23,13 +23,13 @@ struct Packing {
   uint32_t* upper;    // null: none
 };
 
-// Where nibble e of a word of eight stands, in bits.
+// Returns the bit at which nibble e of a word of eight begins.
 __device__ int nibble_at(int e, bool table) { return table ? 4 * e : 4 * (e % 2 * 4 + e / 2); }
 
-// input(e): of code e.
+// Returns a word of `count` codes, the e-th of them that of input(e).
 template <class Input>
 __device__ uint32_t packed_word(const Packing& a, int64_t row, int count, Input&& input) {
-  if (row >= a.rows) return 0;  // outputs that fill the last tile
+  if (row >= a.rows) return 0;  // outputs that pad the last tile
   uint32_t word = 0;
   for (int e = 0; e < count; e++) {
     word |= a.from.code(row, input(e)) << (a.bits == 8 ? 8 * e : nibble_at(e, a.table));
@@ -37,7 +37,7 @@ __device__ uint32_t packed_word(const Packing& a, int64_t row, int count, Input&
   return word;
 }
 
-// Items: words of codes, then factors, then supers, then upper bits, of the chunk's tiles.
+// Packs fragments. Items: words of codes, then factors, then supers, then upper bits, of the chunk's tiles.
 __global__ void __launch_bounds__(kPackThreads) pack_fragments_kernel(const Packing a, int64_t tiles) {
   pdl_wait();
   const int64_t pieces = a.in / kPackedInputs, first_tile = a.first / kPackedOuts;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kPackThreads) pack_fragments_kernel(const Pack
       row < a.rows ? a.from.super(row, at / kPackedOuts % blocks * kPackedSuper) : 0;
 }
 
-// The chunk's rows are columns of what is written; neighbouring threads take neighbouring inputs.
+// Packs transposed: rows of the chunk become columns; neighbouring threads take neighbouring inputs.
 __global__ void __launch_bounds__(kPackThreads) pack_transposed_kernel(const Packing a) {
   pdl_wait();
   const int each = 32 / a.bits;

@@ -1,6 +1,6 @@
-// How quantised matrices lie on the device: which formats are packed for kernels that multiply from the codes
-// themselves, and where codes and scales then are. What is not packed lies as it is stored and is decoded
-// (layout/dequantise.h).
+// The layout of quantised matrices on the device: which formats are packed for kernels that multiply from the
+// codes, and where codes and scales then lie. A matrix that is not packed keeps the order of its file and is
+// decoded (layout/dequantise.h).
 //
 // Fragments, for a matrix [out, in]: tiles of 16 outputs, pieces of 128 inputs, which are eight left operands
 // of a matrix instruction (device/fragment.h). Of each of them the lane 4g + q of a warp has four inputs of
@@ -36,7 +36,7 @@
 
 namespace fulmar::gpu {
 
-// What a kernel has to do with a code.
+// How a kernel widens a code to a number.
 enum class CodeKind : uint8_t {
   none,     // not packed
   bytes,    // a signed byte times a scale: q8_0, i8
@@ -69,23 +69,23 @@ constexpr CodeKind code_kind_of(DType dtype) {
   }
 }
 
-// Of a code, but for q6_k's upper bits.
+// Returns the bits of a code, without q6_k's upper bits.
 constexpr int bits_of(CodeKind kind) { return kind == CodeKind::bytes || kind == CodeKind::float8 ? 8 : 4; }
 
 constexpr int kPackedOuts = 16, kPackedInputs = 128;  // of a tile and of a piece
 constexpr int kPackedGroup = 32, kPackedSuper = 256;  // inputs that share an f16 scale; q4_k's super-block
 constexpr int kPieceGroups = kPackedInputs / kPackedGroup;
-// The input of a piece that code i of the lane's 32 belongs to.
+// Returns the input within a piece that code i of the lane's 32 belongs to.
 constexpr int fragment_input(int lane, int i) { return i / 4 * 16 + lane % 4 * 2 + i % 2 + i % 4 / 2 * 8; }
 constexpr int kPackedValueOuts = 128;    // outputs of a transposed matrix: a multiple of these
 constexpr int kPackedValueInputs = 512;  // and inputs
 
-// Where the parts of a packed matrix begin, in bytes, and how long it is.
+// Offsets in bytes of the parts of a packed matrix, and its length.
 struct PackedParts {
   size_t factors = 0, supers = 0, upper = 0, bytes = 0;
 };
 
-// Whether a matrix of this shape is packed: `group` as in Weight.
+// Returns whether a matrix of this shape can be packed as fragments: `group` as in Weight.
 constexpr bool suits_packing(DType dtype, int64_t in, int64_t group) {
   const CodeKind kind = code_kind_of(dtype);
   if (kind == CodeKind::none || in <= 0 || in % kPackedInputs != 0) return false;
@@ -93,13 +93,13 @@ constexpr bool suits_packing(DType dtype, int64_t in, int64_t group) {
   return group == in || (group >= kPackedGroup && (group & (group - 1)) == 0 && in % group == 0);
 }
 
-// Whether it is packed transposed.
+// Returns whether it can be packed transposed.
 constexpr bool suits_packing_transposed(DType dtype, int64_t out, int64_t in, int64_t group) {
   return code_kind_of(dtype) != CodeKind::six && suits_packing(dtype, in, group) &&
          out % kPackedValueOuts == 0 && in % kPackedValueInputs == 0;
 }
 
-// Returns how a quantised matrix lies on the device; `skips_zeros`: by input, where that can be packed.
+// Returns a quantised matrix's layout on the device. skips_zeros: by input, where that can be packed.
 constexpr WeightLayout code_layout(DType dtype, int64_t out, int64_t in, int64_t group, bool skips_zeros) {
   if (skips_zeros && suits_packing_transposed(dtype, out, in, group)) return WeightLayout::packed_columns;
   return suits_packing(dtype, in, group) ? WeightLayout::fragments : WeightLayout::rows;
@@ -112,8 +112,8 @@ constexpr CodeKind packed_kind(const Weight& weight) {
   return is_packed(weight) ? code_kind_of(weight.dtype) : CodeKind::none;
 }
 
-// E4M3 codes, a scale a row, that the GEMM library multiplies by E4M3 inputs (library_fp8): it wants both
-// operands K-major and their sizes in whole vectors of 16 bytes.
+// Returns whether E4M3 codes with a scale a row suit the GEMM library (library_fp8): it needs both operands
+// K-major and their sizes in whole vectors of 16 bytes.
 constexpr bool suits_float8(DType dtype, int64_t out, int64_t in, int64_t group) {
   constexpr int64_t kMostIn = 32768;  // quantise_inputs keeps a row in registers
   return dtype == DType::f8_e4m3 && group == in && in <= kMostIn && out % 16 == 0 && in % 16 == 0;

@@ -1,6 +1,6 @@
-// From packed codes to operands of matrix instructions: what a lane loads of a piece, and how it widens it to
-// pairs of 16-bit numbers. Codes become halves by masks and permutes that put them below an exponent (magic
-// numbers), which is taken off exactly; one multiplication by the scale rounds once.
+// From packed codes to operands of mma: the loads of a lane from a piece, and how it widens codes to pairs of
+// 16-bit numbers. Codes become halves by masks and permutes that put them below an exponent (magic numbers),
+// which is subtracted exactly; one multiplication by the scale rounds once.
 #pragma once
 
 #include <type_traits>
@@ -18,20 +18,20 @@
 
 namespace fulmar::gpu {
 
-// E4M3's bits, moved under the exponent of a half, are too small by this.
+// E4M3 bits shifted into a half read as value / 256: multiply by this.
 constexpr float kFloat8Lift = 256.0f;
 
 constexpr int kGroupShift = 5;
 static_assert(1 << kGroupShift == kPackedGroup);
 
-// How a matrix's scales lie: a constant of kernels that are bound by instructions.
+// The layout of a matrix's scales: a template constant of kernels that are bound by instructions.
 enum class ScaleLayout : uint8_t {
-  any,      // one of the others, found at run time
+  any,      // one of the others, known at run time
   factors,  // f16, or bytes and supers, in one piece with the codes
   group,    // f32, of 32 inputs
   pair,     // f32, of 64
   piece,    // f32, of 128 or more: one for all inputs of a piece
-  row,      // f32, of all inputs: a piece's, which panels tell apart
+  row,      // f32, of all inputs: as `piece`, but the wgmma kernels apply it once, to the sums
 };
 
 // A packed matrix as kernels take it.
@@ -95,7 +95,7 @@ __device__ __forceinline__ __half2 half2_of(uint32_t word) {
   memcpy(&h, &word, sizeof(word));
   return h;
 }
-// Both halves of a word as an operand of T.
+// Returns both halves of a word as an operand of T.
 template <class T>
 __device__ __forceinline__ uint32_t operand(__half2 h);
 template <>
@@ -108,16 +108,16 @@ __device__ __forceinline__ uint32_t operand<BFloat>(__half2 h) {
   return pack_floats<BFloat>(f.x, f.y);
 }
 
-// Pairs of halves that are 1024 and 64: an integer added to their bits adds as many, and sixteenths.
+// Pairs of the halves 1024 and 64: an integer n added to their bits adds n, and n / 16.
 constexpr uint32_t kMagic1024 = 0x64006400, kMagic64 = 0x54005400;
 constexpr uint32_t in_both(uint32_t bits) { return bits | bits << 16; }
 
-// Bits on both sides, since a conversion of a constant is not folded.
+// Subtracts; both arguments are bits, since the compiler does not fold a constant's conversion.
 __device__ __forceinline__ __half2 less(uint32_t word, uint32_t by) {
   return __hsub2(half2_of(word), half2_of(by));
 }
 
-// The level of a code: of nf4, or of iq4_nl. Tables of the host have no address on the device.
+// Returns the level of a code of nf4, or of iq4_nl. Tables of the host have no address on the device.
 template <int kCode>
 __device__ __forceinline__ float level_of_code(bool nf4) {
   constexpr float kLevel = kNf4Levels[kCode], kOtherLevel = static_cast<float>(kIq4Levels[kCode]);
@@ -133,7 +133,7 @@ __device__ __forceinline__ float level_of(int code, bool nf4) {
   return level_of(code, nf4, std::make_integer_sequence<int, 16>{});
 }
 
-// Levels of a pair of codes in a byte, the first in the low nibble: a table in shared memory.
+// Fills a table in shared memory: the levels of both codes of a byte, the low nibble's first.
 constexpr int kLevelPairs = 256;
 __device__ __forceinline__ void fill_level_pairs(uint32_t (&table)[kLevelPairs], bool nf4) {
   for (int i = threadIdx.x; i < kLevelPairs; i += blockDim.x) {
@@ -141,26 +141,26 @@ __device__ __forceinline__ void fill_level_pairs(uint32_t (&table)[kLevelPairs],
   }
 }
 
-// Scale and minimum of an output, in both halves.
+// Scale and minimum of an output, each in both halves.
 struct PackedFactor {
   __half2 scale, least;
 };
 
-// An f32 scale in both halves.
+// Returns an f32 scale in both halves.
 template <CodeKind kKind>
 __device__ __forceinline__ __half2 both_halves(float scale) {
   const Half half = from_float<Half>(scale * (kKind == CodeKind::float8 ? kFloat8Lift : 1.0f));
   return __halves2half2(half, half);
 }
-// q4_k: the bytes scale and minimum in the low half of `bytes`, (d, dmin).
+// Returns q4_k's scale and minimum from their bytes, the low half of `bytes`, and from (d, dmin).
 __device__ __forceinline__ PackedFactor affine_factor(uint32_t bytes, uint32_t super) {
   const __half2 small = less(__byte_perm(bytes, kMagic1024, 0x5150), kMagic1024);
   const __half2 both = __hmul2(small, half2_of(super));
   return {__low2half2(both), __high2half2(both)};
 }
 
-// The four codes in the low halves of both halves of a word, less what makes them unsigned: nibbles 0, 1, 2,
-// 3 of both.
+// Returns the four codes in the low halves of both halves of a word, less the offset that makes them
+// unsigned: nibbles 0, 1, 2, 3 of both.
 template <CodeKind kKind>
 __device__ __forceinline__ void split_nibbles(uint32_t word, __half2 (&out)[4]) {
   constexpr uint32_t kCodeMiddle = kKind == CodeKind::nibbles ? 8 : 0;
@@ -177,7 +177,7 @@ __device__ __forceinline__ __half2 scaled(__half2 x, const PackedFactor& by) {
   return kKind == CodeKind::affine ? __hfma2(x, by.scale, __hneg2(by.least)) : __hmul2(x, by.scale);
 }
 
-// Eight codes of 4 bits, one word of fragments, to four pairs: (0, 1), (2, 3), ... `table` only for levels.
+// Widens eight 4-bit codes, a word of fragments, to four pairs: (0, 1), (2, 3), ... `table`: for levels only.
 template <CodeKind kKind>
 __device__ __forceinline__ void widen_nibbles(uint32_t word, const uint32_t* table, __half2 (&out)[4]) {
   if constexpr (kKind == CodeKind::levels) {
@@ -188,7 +188,7 @@ __device__ __forceinline__ void widen_nibbles(uint32_t word, const uint32_t* tab
   }
 }
 
-// Two codes of 8 bits, bytes 0 and 1 of a word, or 2 and 3.
+// Widens two codes of 8 bits: bytes 0 and 1 of a word, or 2 and 3.
 template <CodeKind kKind>
 __device__ __forceinline__ __half2 widen_bytes(uint32_t word, bool upper) {
   if constexpr (kKind == CodeKind::float8) {
@@ -198,7 +198,7 @@ __device__ __forceinline__ __half2 widen_bytes(uint32_t word, bool upper) {
   return less(__byte_perm(word, kMagic1024, upper ? 0x5352 : 0x5150), kMagic1024 + in_both(128));
 }
 
-// q6_k: eight low nibbles, and upper bits from bit 0 on.
+// Widens eight codes of q6_k: low nibbles, and upper bits from bit 0 on.
 __device__ __forceinline__ void widen_six(uint32_t word, uint32_t upper, __half2 (&out)[4]) {
   const uint32_t top[4] = {upper << 4, upper << 2, upper, upper >> 2};
 #pragma unroll
@@ -207,7 +207,7 @@ __device__ __forceinline__ void widen_six(uint32_t word, uint32_t upper, __half2
     out[i] = less(code, kMagic1024 + in_both(32));
   }
 }
-// The bytes of two signed scales in the low half of `bytes`, d.
+// Returns q6_k's two factors: signed scales in the low half of `bytes`, times d.
 __device__ __forceinline__ void six_factors(uint32_t bytes, uint32_t super, PackedFactor (&by)[2]) {
   const __half2 small = less(__byte_perm(bytes ^ 0x8080, kMagic1024, 0x5150), kMagic1024 + in_both(128));
   const __half2 both = __hmul2(small, __low2half2(half2_of(super)));
@@ -216,25 +216,25 @@ __device__ __forceinline__ void six_factors(uint32_t bytes, uint32_t super, Pack
 
 constexpr bool has_supers(CodeKind kind) { return kind == CodeKind::affine || kind == CodeKind::six; }
 
-// What a lane has of a piece of a tile: 32 inputs of the outputs g and g + 8, and scales of all groups.
+// A lane's part of a piece of a tile: 32 inputs of the outputs g and g + 8, and the scales of all groups.
 template <CodeKind kKind>
 struct PackedPiece {
   static constexpr int kVectors = bits_of(kKind) / 4;
   uint4 low[kVectors], high[kVectors];
-  uint4 scales[has_supers(kKind) ? 1 : 2];  // factors as they lie in memory, or f32 ones of g and of g + 8
+  uint4 scales[has_supers(kKind) ? 1 : 2];  // factors in memory order, or f32 scales of g and of g + 8
   uint32_t super[2];
   uint2 upper[kKind == CodeKind::six ? 2 : 1];
 };
 
-// Whether a kind's scales are factors, in one piece with the codes.
+// Returns whether a kind's scales are factors, stored in one piece with the codes.
 template <CodeKind kKind, ScaleLayout kScales = ScaleLayout::any>
 __device__ __forceinline__ bool has_factors(const PackedMatrix& m) {
   if constexpr (kScales != ScaleLayout::any) return kScales == ScaleLayout::factors;
   return has_supers(kKind) || (kKind != CodeKind::float8 && m.layout == ScaleLayout::factors);
 }
 
-// The f32 scales of a piece of an output whose scales these are, as many as there are. They lie aligned,
-// since a row is whole pieces. scale_at picks when they have come: a copy here would wait for them.
+// Loads an output's f32 scales of a piece from its `row` of scales, one, two or four of them; aligned, since
+// a row is whole pieces. scale_at picks one after the load has completed: a copy here would wait for it.
 __device__ __forceinline__ void load_scales(uint4& to, const float* row, int piece, ScaleLayout layout,
                                             int group_shift) {
   if (layout == ScaleLayout::group) {
@@ -249,7 +249,7 @@ __device__ __forceinline__ void load_scales(uint4& to, const float* row, int pie
 __device__ __forceinline__ const float* scales_of_row(const PackedMatrix& m, int row) {
   return m.scales + static_cast<int64_t>(min(row, m.outs - 1)) * m.groups;
 }
-// Of the piece's group j of 32 inputs.
+// Returns the scale of the piece's group j of 32 inputs.
 __device__ __forceinline__ float scale_at(const uint4& scales, ScaleLayout layout, int j) {
   const uint32_t own = j == 0 ? scales.x : j == 1 ? scales.y : j == 2 ? scales.z : scales.w;
   const uint32_t of_pair = j < 2 ? scales.x : scales.y;
@@ -258,7 +258,7 @@ __device__ __forceinline__ float scale_at(const uint4& scales, ScaleLayout layou
                                                        : scales.x);
 }
 
-// Where a lane finds the pieces of a tile.
+// Loads the pieces of a tile, each lane its own part.
 template <CodeKind kKind, ScaleLayout kScales = ScaleLayout::any>
 class TileSource {
  public:
@@ -314,8 +314,8 @@ class TileSource {
   int group_shift_;
 };
 
-// The same of E4M3 codes in the order of files, a scale a row: a lane's 32 inputs are 16 neighbours of each
-// half of a piece (stored_vector).
+// Does the same for E4M3 codes in the order of files, a scale a row: a lane's 32 inputs are 16 neighbours in
+// each half of a piece (stored_vector).
 class StoredTileSource {
  public:
   StoredTileSource() = default;
@@ -344,7 +344,7 @@ class StoredTileSource {
   const float* scales_[2];
 };
 
-// What scales the piece's group j of output g (which = 0) or g + 8; of q6_k's group, both halves.
+// Computes the factors of group j of output g (which = 0) or g + 8; of q6_k's group, one for either half.
 template <CodeKind kKind>
 __device__ __forceinline__ void factors_of(const PackedPiece<kKind>& piece, ScaleLayout layout, int which,
                                            int j, PackedFactor (&by)[2]) {
@@ -364,20 +364,20 @@ __device__ __forceinline__ void factors_of(const PackedPiece<kKind>& piece, Scal
   by[1] = by[0];
 }
 
-// Where a piece has one scale, codes may go without it into the sums of its products, which it then scales.
+// Returns whether codes may go unscaled into the sums, which are then scaled: a piece has one scale.
 constexpr bool scales_sums(ScaleLayout layout) { return layout == ScaleLayout::piece; }
-// An f32 scale, of codes as widen_group leaves them.
+// Returns an f32 scale for sums of codes that widen_group has widened.
 template <CodeKind kKind>
 __device__ __forceinline__ float sum_scale(uint32_t bits) {
   return __uint_as_float(bits) * (kKind == CodeKind::float8 ? kFloat8Lift : 1.0f);
 }
-// Of output g (which = 0) or g + 8.
+// Returns the same of output g (which = 0) or g + 8.
 template <CodeKind kKind>
 __device__ __forceinline__ float sum_scale(const PackedPiece<kKind>& piece, int which) {
   return sum_scale<kKind>(piece.scales[which].x);
 }
 
-// The codes of group j of output g (which = 0) or g + 8, as pairs of inputs in their order.
+// Widens the codes of group j of output g (which = 0) or g + 8 to pairs of inputs, in their order.
 template <CodeKind kKind>
 __device__ __forceinline__ void widen_group(const PackedPiece<kKind>& piece, int which, int j,
                                             const uint32_t* table, __half2 (&out)[4]) {
@@ -393,8 +393,8 @@ __device__ __forceinline__ void widen_group(const PackedPiece<kKind>& piece, int
   }
 }
 
-// f(j, first, second) for the groups j of 32 inputs: the left operands a0 to a3 of the products 2j and 2j + 1
-// of 16 inputs each; kScaled: with their scale. The layout is the matrix's.
+// Calls f(j, first, second) for each group j of 32 inputs, with the left operands (a0 to a3) of the products
+// 2j and 2j + 1 of 16 inputs each; kScaled: times their scales. `layout` is the matrix's.
 template <class T, ScaleLayout kScales = ScaleLayout::any, bool kScaled = !scales_sums(kScales),
           CodeKind kKind, class F>
 __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece,
@@ -420,22 +420,22 @@ __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece,
   }
 }
 
-// Where the 16-byte vector `vector` of a row of inputs lies within the row in shared memory (swizzle): of the
-// eight rows that load_matrices reads no two meet in a bank.
+// Returns where 16-byte vector `vector` of a row of inputs lies within the row in shared memory (swizzle):
+// the eight rows that load_matrices reads hit different banks.
 __device__ __forceinline__ int packed_input(int row, int vector) { return vector ^ (row & 7); }
-// Whose row, of eight, and which vector of group j this lane gives the address of.
+// Return the row, of eight, and the vector of group j whose address this lane passes to load_matrices.
 __device__ __forceinline__ int matrix_row() { return threadIdx.x % 8; }
 __device__ __forceinline__ int matrix_vector(int j) {
   return j * 4 + static_cast<int>(threadIdx.x) % kWarp / 8;
 }
 
-// The same in the order of files: the vector that has the inputs of StoredTileSource's codes of group j.
+// Returns the vector, in the order of files, of the inputs of StoredTileSource's codes of group j.
 __device__ __forceinline__ int stored_vector(int j) {
   return j / 2 * (kPackedInputs / 16) + static_cast<int>(threadIdx.x) % 4 * 2 + j % 2;
 }
 
 enum class CodeOrder : uint8_t { fragments, stored };
-// The row whose inputs a lane asks for, of eight, and its right operands of group j.
+// Return the row, of eight, whose inputs a lane loads, and its right operands of group j.
 template <CodeOrder kOrder>
 __device__ __forceinline__ int input_row() {
   return kOrder == CodeOrder::stored ? fragment_group() : matrix_row();
@@ -448,7 +448,7 @@ __device__ __forceinline__ uint4 lane_inputs(const uint4* row, int column, int j
 
 #endif  // __CUDACC__
 
-// f(kind) with the kind as a constant.
+// Calls f(kind) with the kind as a constant.
 template <class F>
 void with_code_kind(CodeKind kind, F&& f) {
   switch (kind) {
@@ -469,7 +469,7 @@ void with_code_kind(CodeKind kind, F&& f) {
   }
 }
 
-// f(kind, layout) with both as constants; `layout` is that of a matrix of the kind.
+// Calls f(kind, layout) with both as constants; `layout` is that of a matrix of the kind.
 template <class F>
 void with_code_kind(CodeKind kind, ScaleLayout layout, F&& f) {
   with_code_kind(kind, [&](auto constant) {

@@ -1,4 +1,4 @@
-// Single codes and scales of matrices as files store them, for kernels that bring them into another order.
+// Reads single codes and scales of matrices in the order of files, for kernels that reorder them.
 #pragma once
 
 #include "gpu/device/vendor.h"
@@ -6,7 +6,7 @@
 
 namespace fulmar::gpu {
 
-// Rows in one of the formats that layout/packed.h lists, without gaps.
+// Rows without gaps, in one of the formats that layout/packed.h lists.
 struct StoredRows {
   const uint8_t* data;
   int64_t row_bytes;
@@ -17,7 +17,7 @@ struct StoredRows {
   }
   __device__ static uint32_t nibble(uint32_t byte, bool high) { return high ? byte >> 4 : byte & 15; }
 
-  // The code of input k, unsigned.
+  // Returns the code of input k, unsigned.
   __device__ uint32_t code(int64_t row, int64_t k) const {
     const int e = static_cast<int>(k % 32);
     switch (dtype) {
@@ -45,14 +45,14 @@ struct StoredRows {
     }
   }
 
-  // q6_k's upper two bits.
+  // Returns q6_k's upper two bits.
   __device__ uint32_t upper(int64_t row, int64_t k) const {
     const int shift = static_cast<int>(2 * (k % 128 / 32));
     return block(row, k, 256, 210)[128 + k % 256 / 128 * 32 + k % 32] >> shift & 3;
   }
 
-  // The bits of the f16 scale of the 32 inputs from k on; for q4_k scale and minimum, a byte each, for q6_k
-  // the two scales.
+  // Returns the bits of the f16 scale of the 32 inputs from k on; for q4_k scale and minimum, a byte each;
+  // for q6_k the two scales.
   __device__ uint32_t factor(int64_t row, int64_t k) const {
     if (dtype == DType::q6_k) {
       const uint8_t* scale = block(row, k, 256, 210) + 192 + k % 256 / 16;
@@ -70,7 +70,7 @@ struct StoredRows {
     return scale | least << 8;
   }
 
-  // q4_k's d and dmin, q6_k's d.
+  // Returns q4_k's d and dmin, or q6_k's d.
   __device__ uint32_t super(int64_t row, int64_t k) const {
     if (dtype == DType::q6_k) {
       const uint8_t* d = block(row, k, 256, 210) + 208;

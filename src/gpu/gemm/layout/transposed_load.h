@@ -1,5 +1,5 @@
-// From transposed packed codes (layout/packed.h) to operands of matrix instructions: what a lane loads of
-// four inputs and eight neighbouring outputs, and how it widens it.
+// From codes packed transposed (layout/packed.h) to operands of mma: the loads of a lane, four inputs of
+// eight neighbouring outputs, and how it widens them.
 #pragma once
 
 #include "gpu/gemm/layout/packed_load.h"
@@ -9,8 +9,8 @@ namespace fulmar::gpu {
 
 constexpr int kValueQuad = 4;  // inputs that a lane takes at a time
 
-// kOuts neighbouring outputs, four or eight, of four inputs of one group of 32, and their scales, as they lie
-// in memory. Codes are words but for four of 4 bits: half of one.
+// The codes of four inputs of one group of 32, of kOuts (four or eight) neighbouring outputs, in their order
+// in memory. Codes are words, but four of 4 bits half a word.
 template <CodeKind kKind, int kOuts>
 struct ValueCodes {
   static constexpr int kBytes = kOuts * bits_of(kKind) / 8, kWords = (kBytes + 3) / 4;
@@ -18,7 +18,7 @@ struct ValueCodes {
 };
 template <CodeKind kKind, int kOuts>
 struct ValueFactors {
-  uint32_t factor[kOuts];  // f32 scales; f16 ones take half
+  uint32_t factor[kOuts];  // f32 scales; f16 ones take half of this
   uint32_t super[kKind == CodeKind::affine ? kOuts : 1];
 };
 
@@ -40,7 +40,7 @@ __device__ __forceinline__ void copy_words(uint32_t* to, const void* from) {
   }
 }
 
-// place(i) of the four inputs in the matrix; out: the first output.
+// Loads four inputs' codes; place(i) returns the i-th's row in the matrix. out: the first output.
 template <CodeKind kKind, class Place>
 __device__ __forceinline__ void load_value_codes(ValueCodes<kKind, kKeptLaneOuts>& to, const PackedMatrix& m,
                                                  int out, Place&& place) {
@@ -59,7 +59,7 @@ __device__ __forceinline__ void load_value_codes(ValueCodes<kKind, kKeptLaneOuts
   }
 }
 
-// Where the factors of the outputs from `out` on are, f32 or f16 as has_factors says, and their supers.
+// Copies the factors of kOuts outputs, f32 or f16 as has_factors says, and their supers.
 template <CodeKind kKind, int kOuts, ScaleLayout kScales = ScaleLayout::any>
 __device__ __forceinline__ void copy_value_factors(ValueFactors<kKind, kOuts>& to, const PackedMatrix& m,
                                                    const void* factors, const void* supers) {
@@ -71,7 +71,7 @@ __device__ __forceinline__ void copy_value_factors(ValueFactors<kKind, kOuts>& t
   }
 }
 
-// group: of 32 inputs, in the matrix; out: the first output.
+// Loads the factors of a group of 32 inputs of the matrix. out: the first output.
 template <CodeKind kKind, int kOuts, ScaleLayout kScales = ScaleLayout::any>
 __device__ __forceinline__ void load_value_factors(ValueFactors<kKind, kOuts>& to, const PackedMatrix& m,
                                                    int group, int out) {
@@ -102,7 +102,7 @@ __device__ __forceinline__ void value_factors_of(const ValueFactors<kKind, kOuts
   }
 }
 
-// The codes of two inputs as pairs along the inputs, of each output.
+// Widens the codes of two inputs to pairs along the inputs, one for each output.
 template <CodeKind kKind, int kOuts>
 __device__ __forceinline__ void pair_codes(const uint32_t (&a)[ValueCodes<kKind, kOuts>::kWords],
                                            const uint32_t (&b)[ValueCodes<kKind, kOuts>::kWords],
@@ -133,8 +133,8 @@ __device__ __forceinline__ void pair_codes(const uint32_t (&a)[ValueCodes<kKind,
   }
 }
 
-// The codes of one input as four pairs of outputs: e and e + 4 of signed or affine nibbles, else 2e and 2e
-// + 1.
+// Widens the codes of one input to four pairs of outputs: e and e + 4 of signed or affine nibbles, else 2e
+// and 2e + 1.
 constexpr int pair_step(CodeKind kind) {
   return kind == CodeKind::nibbles || kind == CodeKind::affine ? kKeptLaneOuts / 2 : 1;
 }
@@ -151,8 +151,8 @@ __device__ __forceinline__ void pairs_of_row(
   }
 }
 
-// f(j, left): the outputs 2j and 2j + 1 as rows g and g + 8 of a left operand, the four inputs as columns 2q,
-// 2q + 1, 2q + 8 and 2q + 9 (fragment.h).
+// Calls f(j, left) with the outputs 2j and 2j + 1 as rows g and g + 8 of a left operand, the four inputs as
+// columns 2q, 2q + 1, 2q + 8 and 2q + 9 (fragment.h).
 template <class T, CodeKind kKind, int kOuts, class F>
 __device__ __forceinline__ void widen_value(const ValueCodes<kKind, kOuts>& codes,
                                             const PackedFactor (&by)[kOuts], const uint32_t* table, F&& f) {

@@ -1,5 +1,5 @@
-// Decoders of packed matrices: of fragments a thread takes the 32 weights that are a lane's of one output, of
-// transposed ones eight neighbouring outputs of an input. In f32, rounded once.
+// Decoders of packed matrices in f32, rounded once: a thread decodes the 32 weights that a lane has of one
+// output (fragments), or eight neighbouring outputs of an input (transposed).
 #include "base/check.h"
 #include "gpu/device/element.h"
 #include "gpu/device/item_grid.h"
@@ -25,7 +25,7 @@ __device__ __forceinline__ ScaleAndLeast affine_of(uint32_t bytes, uint32_t supe
           half_bits(super >> 16) * static_cast<float>(bytes >> 8 & 255)};
 }
 
-// levels: the 16 of the format, in shared memory.
+// Returns a code's number. levels: the 16 of the format, in shared memory.
 template <CodeKind kKind>
 __device__ __forceinline__ float value_of(uint32_t code, const ScaleAndLeast& by, const float* levels) {
   if constexpr (kKind == CodeKind::bytes) {
@@ -56,8 +56,8 @@ __device__ __forceinline__ void store8(T* to, const float (&x)[8]) {
   *reinterpret_cast<uint4*>(to) = words;
 }
 
-// The scales of each 16 inputs of a piece for output `out` of its tile; `block` counts all pieces of all
-// tiles.
+// Reads the scales of each 16 inputs of a piece for output `out` of its tile; `block` counts all pieces of
+// all tiles.
 template <CodeKind kKind>
 __device__ __forceinline__ void read_scales(ScaleAndLeast (&by)[2 * kPieceGroups], const PackedMatrix& m,
                                             int64_t block, int64_t tile, int64_t piece, int half, int g) {
@@ -89,7 +89,7 @@ __device__ __forceinline__ void read_scales(ScaleAndLeast (&by)[2 * kPieceGroups
   }
 }
 
-// The i-th code of the p-th four of a lane's 32.
+// Returns the i-th code of the p-th four of a lane's 32.
 template <CodeKind kKind, int kVectors>
 __device__ __forceinline__ uint32_t code_at(const uint4 (&code)[kVectors], const uint2& upper, int p, int i) {
   const int e = p % 2 * 4 + i;
@@ -107,8 +107,8 @@ __device__ __forceinline__ uint32_t code_at(const uint4 (&code)[kVectors], const
   return one;
 }
 
-// Threads: [tiles][pieces][half][lanes]. A warp has eight outputs of a piece, which pass through shared
-// memory since a lane's inputs are no neighbours.
+// Decodes fragments. Threads: [tiles][pieces][half][lanes]. A warp has eight outputs of a piece, which pass
+// through shared memory since a lane's inputs are not neighbours.
 template <class T, CodeKind kKind>
 __global__ void __launch_bounds__(kUnpackThreads)
     unpack_fragments_kernel(const PackedMatrix m, int first_tile, int64_t items, T* target) {
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kUnpackThreads)
     own[g * kStride + p * 8 + 4 + q] = pack_floats<T>(x[2], x[3]);
   }
   __syncwarp();
-  pdl_wait();  // the products in front may still read what is decoded into
+  pdl_wait();  // earlier products may still read the target
   if (item >= items) return;
   const int64_t in = static_cast<int64_t>(m.pieces) * kPackedInputs;
   T* to = target + first_row * in + piece * kPackedInputs;
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kUnpackThreads)
   }
 }
 
-// Threads: [in][outs / 8].
+// Decodes transposed codes. Threads: [in][outs / 8].
 template <class T, CodeKind kKind>
 __global__ void __launch_bounds__(kUnpackThreads)
     unpack_transposed_kernel(const PackedMatrix m, int first, int outs, int64_t items, T* target) {

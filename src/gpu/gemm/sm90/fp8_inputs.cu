@@ -1,4 +1,5 @@
-// A row's largest magnitude and its codes in one pass: a block keeps its row in registers between the two.
+// Computes a row's largest magnitude and its codes in one pass: a block keeps its row in registers between
+// the two.
 #include <cuda_fp8.h>
 
 #include <algorithm>
@@ -77,8 +78,8 @@ struct InputVector {
   }
 };
 
-// Grid: rows, inputs. kVectors: those of a thread in the widest row, so that registers for no more than these
-// leave room for as many blocks as a multiprocessor can have.
+// Quantises a row. Grid: rows, inputs. kVectors: those of a thread in the widest row; a smaller constant
+// takes fewer registers, so more blocks fit on an SM.
 template <class T, int kVectors>
 __global__ void __launch_bounds__(kInputThreads)
     quantise_inputs_kernel(const __grid_constant__ InputLists<T> inputs) {
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kInputThreads)
   if (threadIdx.x == 0) a.scales[row] = most / kLargestFloat8;
 }
 
-// f(vectors of a thread) for the widest of the inputs.
+// Calls f(vectors of a thread) for the widest of the inputs.
 template <class F>
 void with_input_vectors(std::span<const Float8Input> inputs, F&& f) {
   int64_t most = 0;

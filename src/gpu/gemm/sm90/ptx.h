@@ -1,7 +1,7 @@
-// Instructions that only compute capability 9.0 has: TMA (the tensor memory accelerator) copies of whole
-// tiles, wgmma (products that a warp group computes from shared memory), stmatrix, clusters and setmaxnreg.
-// Files of this folder are compiled for that architecture alone, so that another target's build fails here;
-// other GPUs take other ways to the same numbers.
+// Instructions that only compute capability 9.0 has: TMA (tensor memory accelerator) copies of whole tiles,
+// wgmma (products of a warp group from shared memory), stmatrix, clusters and setmaxnreg. This folder is
+// compiled for that architecture alone, so that another target's build fails here; other GPUs run other
+// kernels.
 #pragma once
 
 #include <cuda.h>
@@ -17,33 +17,33 @@ namespace fulmar::gpu {
 __device__ __forceinline__ void mbarrier_arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-// Among `threads` threads of the block, whole warps; number 0 is that of __syncthreads.
+// Synchronises `threads` threads of the block, whole warps; barrier 0 is that of __syncthreads.
 __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// ---- clusters: blocks on neighbouring multiprocessors that reach each other's shared memory
+// ---- clusters: blocks on neighbouring SMs that can access each other's shared memory
 
 __device__ __forceinline__ uint32_t cluster_rank() {
   uint32_t rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-// All threads of all blocks of the cluster, whole warps.
+// Synchronises all threads of all blocks of the cluster, whole warps.
 __device__ __forceinline__ void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// Where the cluster's block `rank` has what lies at `shared` in this one.
+// Returns the address in the cluster's block `rank` of what lies at `shared` in this one.
 __device__ __forceinline__ uint32_t address_in(uint32_t rank, const void* shared) {
   uint32_t there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(shared)), "r"(rank));
   return there;
 }
-// Two numbers to an address in another block's shared memory.
+// Stores two numbers in another block's shared memory.
 __device__ __forceinline__ void store_cluster(uint32_t there, float2 v) {
   asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(there), "f"(v.x), "f"(v.y) : "memory");
 }
-// Four numbers from there.
+// Loads four numbers from another block's shared memory.
 __device__ __forceinline__ float4 load_cluster(uint32_t there) {
   float4 v;
   asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
@@ -55,8 +55,8 @@ __device__ __forceinline__ float4 load_cluster(uint32_t there) {
 
 // ---- setmaxnreg
 
-// How many registers a thread has from here on, of a warp group that calls as one; fewer or more than
-// before.
+// Lower or raise the registers of each thread to kCount; all threads of a warp group call
+// together.
 template <int kCount>
 __device__ __forceinline__ void setmaxnreg_dec() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
@@ -68,8 +68,8 @@ __device__ __forceinline__ void setmaxnreg_inc() {
 
 // ---- TMA
 
-// The box of `map` that begins at (column, row); its bytes count towards the barrier's phase. One thread
-// calls.
+// Loads the box of `map` that begins at (column, row); its bytes count towards the barrier's phase. One
+// thread calls.
 __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, int column, int row,
                                          uint64_t* barrier) {
   asm volatile(
@@ -78,7 +78,7 @@ __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, int c
       "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row)
       : "memory");
 }
-// The same of a map of bytes (byte_map), from (0, row, plane) or (column, row, plane) on, columns of 8 bytes.
+// Loads a box of a byte_map from (column, row, plane) on; a column is 8 bytes.
 __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, int column, int row, int plane,
                                          uint64_t* barrier) {
   asm volatile(
@@ -87,7 +87,7 @@ __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, int c
       "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(plane)
       : "memory");
 }
-// The other way, without what lies outside the matrix; waited for by bulk_wait_read. One thread calls.
+// Stores a box, without what lies outside the matrix; bulk_wait_read waits. One thread calls.
 __device__ __forceinline__ void tma_store(const CUtensorMap& map, int column, int row, const void* from) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(&map),
                "r"(shared_address(from)), "r"(column), "r"(row)
@@ -95,15 +95,15 @@ __device__ __forceinline__ void tma_store(const CUtensorMap& map, int column, in
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Four 8 x 8 matrices of 16-bit numbers, each lane holding of each the two that accumulators have there; lane
-// 8m + r gives the address of row r of matrix m, 16 bytes.
+// Stores four 8 x 8 matrices of 16-bit numbers. Of each matrix a lane holds the two numbers that accumulators
+// have there; lane 8m + r gives the address of row r of matrix m, 16 bytes.
 __device__ __forceinline__ void stmatrix(void* row, const uint32_t (&m)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
                "r"(m[0]), "r"(m[1]), "r"(m[2]), "r"(m[3])
                : "memory");
 }
 
-// The same where each lane holds two that lie below each other: the matrices are stored transformed.
+// Stores them transposed: each lane holds two numbers that lie below each other.
 __device__ __forceinline__ void stmatrix_transposed(void* row, const uint32_t (&m)[4]) {
   asm volatile(
       "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
@@ -113,14 +113,14 @@ __device__ __forceinline__ void stmatrix_transposed(void* row, const uint32_t (&
 
 // ---- wgmma: products of a warp group
 
-// What such a product reads: rows of 64 16-bit numbers, 128 bytes apart and swizzled as tma_load leaves them,
-// from an address that is a multiple of 1024 on; then `k` numbers wgmma_advance along the rows.
+// Returns the descriptor of an operand: rows of 64 16-bit numbers, 128 bytes apart and swizzled as by
+// tma_load, from an address that is a multiple of 1024; `k` numbers along the rows, then wgmma_advance.
 __device__ __forceinline__ uint64_t wgmma_matrix(const void* shared, int k) {
   constexpr uint64_t kEightRows = 1024, kSwizzled = uint64_t{1} << 62;
   return ((shared_address(shared) & 0x3ffff) + static_cast<uint32_t>(k) * 2) >> 4 | uint64_t{1} << 16 |
          (kEightRows >> 4) << 32 | kSwizzled;
 }
-// The same `bytes` wgmma_advance on, a multiple of 16.
+// Returns the descriptor `bytes` further along, a multiple of 16.
 __device__ __forceinline__ uint64_t wgmma_advance(uint64_t matrix, uint32_t bytes) {
   return matrix + (bytes >> 4);
 }
@@ -128,14 +128,14 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Until at most kPending of the committed groups are unfinished.
+// Waits until at most kPending of the committed groups are unfinished.
 template <int kPending>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Keeps the compiler from using a sum before this point, behind wgmma_wait, and from making an operand in
-// registers behind it, in front of wgmma_fence.
+// Keep the compiler from reading a sum before this point, after wgmma_wait, and from computing an operand in
+// registers after it, before wgmma_fence.
 __device__ __forceinline__ void wgmma_pin(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
 __device__ __forceinline__ void wgmma_pin(uint32_t& operand) { asm volatile("" : "+r"(operand)::"memory"); }
 
@@ -157,7 +157,7 @@ __device__ __forceinline__ void wgmma_pin(uint32_t& operand) { asm volatile("" :
   ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%" \
   "117"                                                                                                     \
   ",%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-// kind: "kINPUTS.f32.TYPE.TYPE"; orders: whether operands are K-major, which those of 8 bits always are.
+// kind: "kINPUTS.f32.TYPE.TYPE"; orders: whether operands are K-major, which 8-bit ones always are
 #define FULMAR_MULTIPLY(width, kind, orders, names, a, b, adds, ...)                            \
   asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" adds                                  \
                ", 0;\nwgmma.mma_async.sync.aligned.m64n" width kind " {" names "}, %" a ", %" b \
@@ -183,15 +183,15 @@ __device__ __forceinline__ void wgmma_pin(uint32_t& operand) { asm volatile("" :
                     FULMAR_32(sum, 32), FULMAR_32(sum, 64));                                       \
   }
 
-// A number of an operand in E4M3.
+// An element of an E4M3 operand.
 struct Float8 {
   uint8_t bits;
 };
 
-// sum[64, kRows] = (adds_to ? sum : 0) + weight[64, K] * in[kRows, K]^T, the warp group; K: the inputs that
-// are 32 bytes of T. Lane 4g+q of warp
-// w holds in sum[4j..] the outputs 16w + g (twice) and 16w + g + 8 (twice) for the rows 8j + 2q and 8j + 2q
-// + 1. Not before wgmma_wait may sum be read.
+// Starts sum[64, kRows] = (adds_to ? sum : 0) + weight[64, K] * in[kRows, K]^T by the warp group, with K
+// as many inputs as fill 32 bytes of T. Lane 4g+q of warp w holds in sum[4j..] the outputs 16w + g
+// (twice) and 16w + g + 8 (twice) for the rows 8j + 2q and 8j + 2q + 1. sum may be read only after
+// wgmma_wait.
 template <class T, int kRows>
 __device__ __forceinline__ void wgmma(float (&sum)[kRows / 2], uint64_t weight, uint64_t in, int adds_to) {
   static_assert(kRows == 32 || kRows == 64 || kRows == 128 || kRows == 160 || kRows == 192 || kRows == 256);
@@ -211,9 +211,9 @@ __device__ __forceinline__ void wgmma(float (&sum)[kRows / 2], uint64_t weight, 
                : __VA_ARGS__                                                                                 \
                : "r"(weight[0]), "r"(weight[1]), "r"(weight[2]), "r"(weight[3]), "l"(in), "r"(adds_to))
 
-// The same in f16 with the weights in registers (an RS product): lane 4g+q of warp w holds of the outputs
-// 16w + g and 16w + g + 8 what it would hold of rows g and g + 8 for mma (fragment.h). Behind wgmma_fence if
-// the weights were written since the last one; until wgmma_wait they stay as they are.
+// Starts the same in f16 with the weights in registers (an RS product): lane 4g+q of warp w holds of the
+// outputs 16w + g and 16w + g + 8 what mma has it hold of rows g and g + 8 (fragment.h). Needs a wgmma_fence
+// after the last write of the weights, which must not change before wgmma_wait.
 template <int kRows>
 __device__ __forceinline__ void wgmma_registers(float (&sum)[kRows / 2], const uint32_t (&weight)[4],
                                                 uint64_t in, int adds_to) {

@@ -1,6 +1,6 @@
-// Warp specialisation of a block of a product on compute capability 9.0: a producer warp has TMA (the tensor
-// memory accelerator) bring operands into a ring of stages in shared memory, consumer warp groups multiply
-// them (wgmma), and neither waits for the other before the ring is full or empty (mbarriers).
+// Warp specialisation on compute capability 9.0: a producer warp loads operands by TMA (tensor memory
+// accelerator) into a ring of stages in shared memory, consumer warp groups multiply them (wgmma), and either
+// waits only where the ring is full or empty (mbarriers).
 #pragma once
 
 #include "gpu/gemm/sm90/ptx.h"
@@ -8,15 +8,15 @@
 
 namespace fulmar::gpu {
 
-constexpr int kRingStep = 64;  // inputs of a stage: 128 bytes, what TMA swizzles over
+constexpr int kRingStep = 64;  // inputs of a stage (K tile): 128 bytes, the span of TMA's swizzle
 constexpr int kGroups = 2;     // warp groups that multiply
 constexpr int kGroupThreads = 4 * kWarp;
-// Registers are shared out anew among warp groups (setmaxnreg), so that a whole one is the producer's: so
-// many where one thread has TMA bring everything.
+// setmaxnreg moves registers from the producer to the consumers, for which the producer must be a whole warp
+// group: these counts if one of its threads issues all TMA loads.
 constexpr int kRingThreads = (kGroups + 1) * kGroupThreads;
 constexpr int kBringRegisters = 40, kMultiplyRegisters = 232;
 
-// Shape: kStages, kStageBytes, and kFirstBytes of a stage's first operand.
+// Shape: kStages, kStageBytes, and kFirstBytes, the size of a stage's first operand.
 template <class Shape>
 struct Ring : RingPlace<Shape::kStages> {
   unsigned char* stages;
@@ -29,7 +29,8 @@ struct Ring : RingPlace<Shape::kStages> {
   __device__ __forceinline__ unsigned char* second() const { return first() + Shape::kFirstBytes; }
 };
 
-// Until a consumer may read the ring's stage. kSlices: that consumers share the steps in.
+// Waits until a consumer may read the ring's stage. kSlices: among how many slices consumers divide the
+// steps.
 template <int kSlices, class Shape>
 __device__ __forceinline__ void wait_until_full(const Ring<Shape>& ring) {
   for_each_wait<kSlices>(ring.phase, [&](StageBarrier which, uint32_t parity) {
@@ -37,8 +38,8 @@ __device__ __forceinline__ void wait_until_full(const Ring<Shape>& ring) {
   });
 }
 
-// One thread, before the block or the cluster meets; `filling`, `leaving`: arrivals that fill and empty a
-// stage.
+// Initialises the mbarriers; one thread calls, before the block or cluster synchronises. `filling`,
+// `leaving`: arrivals that fill and empty a stage.
 template <class Shape>
 __device__ __forceinline__ void prepare_ring(const Ring<Shape>& ring, uint32_t filling, uint32_t leaving) {
 #pragma unroll
@@ -49,7 +50,7 @@ __device__ __forceinline__ void prepare_ring(const Ring<Shape>& ring, uint32_t f
   mbarrier_publish();
 }
 
-// Swizzling counts from multiples of this.
+// Swizzling counts from multiples of this address.
 constexpr size_t kRingAlignment = 1024;
 __device__ __forceinline__ unsigned char* align_ring(unsigned char* shared) {
   return shared + (kRingAlignment - shared_address(shared) % kRingAlignment) % kRingAlignment;

@@ -1,4 +1,4 @@
-// The epilogue of panels that Products name: activation and store, by TMA where it suits the output.
+// The epilogue of the wgmma kernels: activation and store, by TMA where that suits the output.
 #pragma once
 
 #include "gpu/gemm/epilogue.h"
@@ -7,16 +7,16 @@
 
 namespace fulmar::gpu {
 
-// What becomes of products: whole tiles mostly leave by TMA, others as a subtile's vectors, of which
-// rows from `rows` on are not to be stored.
+// Stores products: whole tiles mostly by TMA, others as vectors of a subtile, without rows from `rows`
+// on.
 template <class T>
 struct StoreProducts {
   Rows<T> out[kMostGemms];       // or
   Rows<float> wide[kMostGemms];  // null data: `out`
   Epilogue epilogue[kMostGemms];
 
-  // False, and nothing done: the tile is to be taken subtile by subtile. The longer ends, written out for
-  // every sum, would fill the instruction cache.
+  // Stores a whole tile by TMA. Returns false, and does nothing, where that is impossible or the epilogue is
+  // a long one: inlined for every sum, it would overflow the instruction cache. Then call it per subtile.
   template <class Shape>
   __device__ __forceinline__ bool send(const PanelProduct& product, const Segment& at,
                                        const PanelSums<Shape>& sum, int group, float* chunk) const {
@@ -74,7 +74,7 @@ struct StoreProducts {
 
 // ---- on the host
 
-// Where TMA suits an output, it takes whole tiles of it.
+// Makes the tensor maps of the outputs that TMA can store.
 inline void let_send(Panels& panels, GemmList products) {
   for (int i = 0; i < panels.count; i++) {
     const auto& [in, weight, out, epilogue] = products[static_cast<size_t>(i)];

@@ -10,7 +10,7 @@ namespace {
 
 using Encode = decltype(&::cuTensorMapEncodeTiled);
 
-// From the driver itself, so that the program starts where there is none.
+// Returns the function from the driver itself, so that the program starts where there is none.
 Encode find_encode() {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   FULMAR_CHECK(driver != nullptr, "the driver of a GPU in use cannot be opened");

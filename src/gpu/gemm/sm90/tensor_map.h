@@ -1,4 +1,4 @@
-// Descriptions of matrices for TMA (tensor maps).
+// Tensor maps: descriptors of matrices for TMA.
 #pragma once
 
 #include <cuda.h>
@@ -7,12 +7,12 @@
 
 namespace fulmar::gpu {
 
-// Boxes of `rows` rows by 64 columns of a [matrix.rows, matrix.cols] f16 or bf16 matrix, swizzled over 128
-// bytes; what lies outside comes as zeros. data is a multiple of 16, stride of 8 elements.
+// Returns the map of a [matrix.rows, matrix.cols] f16 or bf16 matrix in boxes of `rows` rows by 64 columns,
+// swizzled over 128 bytes; zeros beyond the matrix. data: a multiple of 16 bytes; stride: of 8 elements.
 CUtensorMap tensor_map(const Tensor& matrix, int rows);
 
-// Boxes of bytes [planes, rows, bytes] of an array without gaps, not swizzled; what lies outside comes as
-// zeros. data and both `bytes` are multiples of 16, those of a box at most 2,048.
+// A box, or an array without gaps, of bytes [planes, rows, bytes], not swizzled; zeros beyond the array. data
+// and both `bytes` are multiples of 16, those of a box at most 2,048.
 struct ByteBox {
   int64_t bytes, rows, planes;
 };

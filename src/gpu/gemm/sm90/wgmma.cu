@@ -1,5 +1,5 @@
-// Independent products in one launch for more rows than launch_skinny takes, on GPUs of compute
-// capability 9.0: the shape of tiles by what each should take, and the epilogues that a Product names.
+// Independent products in one launch for more rows than launch_skinny takes, on GPUs of compute capability
+// 9.0: the tile shapes with their measured times, and the launch with its epilogues.
 #include <algorithm>
 
 #include "gpu/gemm/sm90/store_products.h"
@@ -11,7 +11,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-// Those of one group as measured on an H200, too.
+// The shapes; those of one warp group were measured on an H200, too.
 constexpr auto kPanelShapes = [](auto&& f) {
   kWideShapes(f);
   f(PanelShape<1, 32, 14, 1>{}, 25);

@@ -1,5 +1,5 @@
-// Products of any number of rows on GPUs of compute capability 9.0: operands by TMA into a ring in shared
-// memory, multiplied by wgmma; warp specialisation; stream-K, or split-K by clusters, where tiles are few
+// wgmma GEMM for any number of rows on GPUs of compute capability 9.0: warp-specialised, TMA loads into a
+// ring in shared memory, wgmma from there; stream-K, or split-K by clusters, where tiles are few
 // (wgmma.cu).
 #pragma once
 
@@ -14,43 +14,43 @@
 namespace fulmar::gpu {
 
 constexpr int64_t kWgmmaShapeCount = 8, kWgmmaQShapeCount = 7;
-constexpr int64_t kSlicedShapeCount = 2;  // the last of the packed ones: sums in an order of their own
+constexpr int64_t kSlicedShapeCount = 2;  // the last of kPackedShapes: they add in an order of their own
 constexpr int kMostClusterBlocks = 8;     // blocks of a cluster on any GPU that has clusters
 
-// What plans know of a device. Clusters lie within a GPC, and GPCs differ in how many of their
-// multiprocessors work, so how many clusters run at once is asked of the device.
+// What plans know of a device. Clusters lie within a GPC, and GPCs differ in how many of their SMs work, so
+// the driver is asked how many clusters run at once.
 struct WgmmaRoom {
   int multiprocessors = 0;
   std::array<int, kMostClusterBlocks + 1>
-      clusters{};  // of so many blocks with all of the shared memory; 0: none
+      clusters{};  // [n]: of n blocks with all of the shared memory; 0: none
 };
 WgmmaRoom wgmma_room(int multiprocessors);
-// What is left of it for a launch that leaves `others` multiprocessors to another one.
+// Returns the room of a launch that leaves `others` SMs to another one.
 WgmmaRoom room_without(const WgmmaRoom&, int64_t others);
 
 struct WgmmaPlan {
-  int64_t shape = 0;       // of the tiles, of kWgmmaShapeCount; which one is wgmma.cu's business
-  int64_t steps_each = 0;  // of a block (stream-K, split-K); 0: whole tiles
-  int64_t parts = 1;       // of a tile, each a block of the tile's own cluster (split-K); 1: no clusters
+  int64_t shape = 0;       // index of the tile shape, below kWgmmaShapeCount; the list is wgmma.cu's
+  int64_t steps_each = 0;  // K steps of a block (stream-K, split-K); 0: whole tiles
+  int64_t parts = 1;       // of a tile (split-K), one a block of the tile's cluster; 1: no clusters
   int64_t tiles = 0, blocks = 0;
   size_t partial_bytes = 0;
-  int64_t filled = 0;  // percent of what all multiprocessors compute meanwhile that is asked for
+  int64_t filled = 0;  // estimated occupancy: percent of all SMs' multiplications that are useful
 };
-// `fixed_order`: whole tiles alone, so that every output is one sum over its inputs in their order, whatever
-// the number of rows and the tile's shape.
+// Plans a launch. `fixed_order`: whole tiles only, so that every output is one sum over its inputs in their
+// order, whatever the number of rows and the tile's shape.
 WgmmaPlan plan_wgmma(GemmList, const WgmmaRoom&, bool fixed_order = false);
 
-// What a launch may use, and nobody else until it has ended. partial: plan.partial_bytes; counters, where
-// there are partial sums: zeroed once, [plan.tiles], zero again afterwards.
+// Memory of a launch, which must be its own until it has ended. partial: plan.partial_bytes; counters, where
+// there are partial sums: [plan.tiles], zeroed once; the kernel leaves them zero.
 struct WgmmaWork {
   float* partial = nullptr;
   uint32_t* counters = nullptr;
   LaunchPlace place = LaunchPlace::alone;
 };
 
-// Plans of the first and the second of two such launches, each made by a function of the room that it has.
-// second_share: of both launches' outputs the second's, a percentage, and half as much again is what it is
-// left at least: it has fewer, longer sums.
+// Plans two concurrent launches, each by a function of the room (WgmmaRoom) left to it. second_share: the
+// second's percentage of both launches' outputs; it gets at least one and a half times that share of the SMs,
+// since it has fewer, longer sums.
 struct WgmmaPair {
   WgmmaPlan first, second;
 };
@@ -64,8 +64,8 @@ WgmmaPair plan_wgmma_pair(const WgmmaRoom& room, int64_t second_share, First&& p
   return pair;
 }
 
-// Products of equal row count, operands as suits_skinny wants them, outputs in the activation type or f32
-// and a multiple of 4 wide.
+// Enqueues products of equal row count. Operands as suits_skinny demands, outputs in the activation type or
+// f32 and a multiple of 4 wide.
 void launch_wgmma(const Queue&, GemmList, const WgmmaPlan&, const WgmmaWork&);
 
 }  // namespace fulmar::gpu

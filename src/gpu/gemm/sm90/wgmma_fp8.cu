@@ -1,5 +1,5 @@
-// wgmma takes 32 bytes of either operand's row at a time, whatever their type, so E4M3 goes through the same
-// rings and plans as 16 bits, half as many numbers a row.
+// wgmma takes 32 bytes of either operand's row at a time, whatever their type, so E4M3 uses the rings and
+// plans of 16 bits, with half as many numbers a row.
 #include "gpu/gemm/sm90/store_products.h"
 #include "gpu/gemm/sm90/wgmma_fp8.h"
 #include "gpu/gemm/sm90/wgmma_kernel.h"
@@ -9,7 +9,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-// A tile's sums times the scales of its outputs and rows: partial sums, too, since that is linear.
+// Scales a tile's sums by its outputs' and rows' scales; partial sums, too, since that is linear.
 template <class Shape>
 struct Float8Operands : PanelOperands<Float8, Shape> {
   using Unscaled = PanelOperands<Float8, Shape>;
@@ -55,7 +55,7 @@ struct Float8Operands : PanelOperands<Float8, Shape> {
   };
 };
 
-// The products as those of 16-bit numbers, each of which is two codes.
+// The products in terms of 16-bit numbers, each of which is two codes.
 struct PairedProducts {
   Gemm each[kMostGemms];
   size_t count = 0;

@@ -1,5 +1,5 @@
-// Panels whose operands are E4M3: as those of 16 bits (wgmma.h), of which a pair of codes takes the place of
-// one number, with the scales of rows and outputs behind the sums.
+// wgmma GEMM with E4M3 operands: as that of 16 bits (wgmma.h), with a pair of codes in place of each number
+// and the scales of rows and outputs applied to the sums.
 #pragma once
 
 #include <span>
@@ -9,12 +9,12 @@
 
 namespace fulmar::gpu {
 
-// `whole`: whole tiles alone, which want neither partial sums nor counters.
+// Plans a launch. `whole`: whole tiles only, which need neither partial sums nor counters.
 WgmmaPlan plan_wgmma_fp8(GemmList, const WgmmaRoom&, bool whole);
 
-// out = epilogue(in @ weight^T) of weights that is_float8_rows is true of; `inputs`: those of the products,
-// in their order, quantised. Outputs f16 or f32, a multiple of 4 wide; partial and counters as launch_wgmma
-// has them.
+// Enqueues out = epilogue(in @ weight^T) for weights that is_float8_rows is true of; `inputs`: the products'
+// quantised inputs, in their order. Outputs f16 or f32, a multiple of 4 wide; partial and counters as in
+// launch_wgmma.
 void launch_wgmma_fp8(const Queue&, GemmList, std::span<const Float8Input> inputs, const WgmmaPlan&,
                       const WgmmaWork&);
 

@@ -1,7 +1,7 @@
-// The kernel of panels, for operands of any kind and any epilogue: `Finish` gets whole tiles (send) or
-// vectors of four outputs (call operator) of f32 sums. Blocks that share a tile leave their sums in memory,
-// and the last one of them adds these up in order (stream-K); or in shared memory, and each block of the
-// cluster adds up some of the tile (split-K).
+// The wgmma GEMM kernel for operands of any kind and any epilogue: `Finish` takes whole tiles (send) or
+// vectors of four outputs (call operator) of f32 sums. Blocks that share a tile store partial sums, which the
+// last to arrive adds up in order (stream-K); or keep them in shared memory, and each block of the cluster
+// adds up a part of the tile (split-K).
 #pragma once
 
 #include "base/check.h"
@@ -12,15 +12,15 @@
 
 namespace fulmar::gpu {
 
-// Where an unfinished tile's sums lie: a block's first place is for the tile that it begins in.
+// Returns where an unfinished tile's sums lie: the first place is for the tile that the block begins in.
 template <class Shape>
 __device__ __forceinline__ float4* partial_of(const Panels& panels, int block, int tile_begin) {
   const int place = 2 * block + (block * panels.steps_each < tile_begin ? 1 : 0);
   return reinterpret_cast<float4*>(panels.partial + place * Shape::kPartial);
 }
 
-// The tile's other slices (sliced-K) leave their sums in their groups' chunks, and the first one adds them
-// up, in order. All multiplying threads call.
+// Adds up a tile's slices (sliced-K): the others store their sums in their groups' chunks, and the first one
+// adds them in order. All multiplying threads call.
 template <class Shape>
 __device__ __forceinline__ void add_slices(PanelSums<Shape>& sum, int group, float* chunks) {
   if constexpr (Shape::kSlices > 1) {
@@ -56,7 +56,7 @@ __device__ __forceinline__ void add_slices(PanelSums<Shape>& sum, int group, flo
   }
 }
 
-// Stores the segment's sums and tells whether the tile's other ones were all there already. All finishing
+// Stores the segment's sums; returns whether the tile's other segments were all there already. All finishing
 // threads call.
 template <class Shape>
 __device__ __forceinline__ bool leave_segment(const Panels& panels, const Segment& at, int blocks,
@@ -73,9 +73,9 @@ __device__ __forceinline__ bool leave_segment(const Panels& panels, const Segmen
                       [] { named_barrier_sync(1 + Shape::kGroups, Shape::kFinishing); });
 }
 
-// f(subtile, vectors) for the subtiles of a tile whose sums over all blocks of the cluster this block adds
-// up, in the blocks' order, through distributed shared memory (DSMEM). The ring is empty, and its place is
-// free.
+// Adds up a part of a tile over all blocks of the cluster, in the blocks' order, through distributed shared
+// memory (DSMEM), and calls f(subtile, vectors) for its subtiles. The ring must be empty: the sums go
+// there.
 template <class Shape, class F>
 __device__ __forceinline__ void add_in_cluster(int parts, const PanelSums<Shape>& sum, unsigned char* stages,
                                                int group, float* chunk, F&& f) {
@@ -207,7 +207,7 @@ Panels panels_of(GemmList list) {
   return panels;
 }
 
-// The plan's shape: f(shape, panels) with where unfinished sums go.
+// Calls f(shape, panels) with the plan's shape and where unfinished sums are stored.
 template <class Shapes, class F>
 void with_planned_shape(GemmList products, const WgmmaPlan& plan, const WgmmaWork& work,
                         Shapes&& for_each_shape, F&& f) {

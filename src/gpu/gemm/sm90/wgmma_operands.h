@@ -1,5 +1,5 @@
-// Operands of panels whose weights have 16 bits: one thread has TMA bring weights and inputs into the ring,
-// and wgmma takes both from there.
+// Operands of the wgmma GEMM whose weights have 16 bits: one thread loads weights and inputs by TMA into the
+// ring, and wgmma reads both from there.
 #pragma once
 
 #include "gpu/gemm/sm90/tensor_map.h"
@@ -7,9 +7,9 @@
 
 namespace fulmar::gpu {
 
-// The producer group: bring_weights(segment, step, ring), which also says how many bytes fill the stage, and
-// bring_inputs for each step of its segments. Weights that fit into the ring are on their way before the
-// kernels in front have finished.
+// Runs the producer: bring_weights(segment, step, ring), which also sets how many bytes fill the stage, and
+// bring_inputs for each step of its segments. Weights that fit into the ring are loaded before the previous
+// kernels have finished (PDL).
 template <class Shape, class BringWeights, class BringInputs>
 __device__ __forceinline__ void bring_operands(const Panels& panels, Ring<Shape> ring,
                                                BringWeights&& bring_weights, BringInputs&& bring_inputs) {
@@ -33,8 +33,9 @@ __device__ __forceinline__ void bring_operands(const Panels& panels, Ring<Shape>
   }
 }
 
-// Shapes for weights that come through the ring as they are, of any type: a step is 128 bytes of a row, and
-// takes as many hundredths of a microsecond on an H200; a split tile's subtile as many steps.
+// Shapes of tiles for weights that pass through the ring unchanged, of any type. A step is 128 bytes of a
+// row; the number is its time on an H200 in hundredths of a microsecond. kStepsPerSubtile: of a split tile's
+// subtile.
 constexpr int64_t kStepsPerSubtile = 7;
 constexpr auto kWideShapes = [](auto&& f) {
   f(PanelShape<1, 32, 10>{}, 48);
@@ -51,7 +52,7 @@ struct PanelOperands {
 
   CUtensorMap weight[kMostGemms], in[kMostGemms];
 
-  // Before the block meets for the first time.
+  // Called before the block synchronises for the first time.
   __device__ __forceinline__ void prepare() const {}
 
   __device__ __forceinline__ void bring(const Panels& panels, const Ring<Shape>& ring) const {
@@ -66,7 +67,7 @@ struct PanelOperands {
         });
   }
 
-  // A group that multiplies. begin() may be called before the kernels in front have finished.
+  // A consumer warp group. begin() may be called before the previous kernels have finished.
   class Consumer {
    public:
     __device__ __forceinline__ Consumer(const PanelOperands&, int group) : group_(group) {}

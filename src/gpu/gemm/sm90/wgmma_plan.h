@@ -1,5 +1,5 @@
-// Which shape of tiles panels take and how blocks share them: pure, over what a step of each shape was found
-// to take.
+// Chooses the tile shape of the wgmma GEMM and how blocks share the tiles: pure, from measured times of a
+// step of each shape.
 #pragma once
 
 #include <algorithm>
@@ -19,22 +19,22 @@ int64_t steps_of(const Gemm& one) {
   return (one.weight.in + Shape::kStepInputs - 1) / Shape::kStepInputs;
 }
 
-// Whether blocks of a cluster may share a tile of this shape: the ring has room for the tile's sums.
+// True if blocks of a cluster may share a tile of this shape: the ring has room for the tile's sums.
 template <class Shape>
 constexpr bool kSplits = Shape::kGroups > 1;
 
-// From how many rows on clusters were found to pay. Below, tiles are so few that they want clusters of five
-// blocks and more, whose shared memory was read too slowly.
+// The least rows for which clusters pay. Below, tiles are so few that they take clusters of five blocks and
+// more, whose shared memory was read too slowly.
 constexpr int64_t kLeastClusterRows = 129;
 
-// What reading weights takes at least, in hundredths of a microsecond at 4.55 TB/s.
+// Returns the least time to read the weights, in hundredths of a microsecond at 4.55 TB/s.
 inline int64_t reading_time(GemmList products) {
   size_t bytes = 0;
   for (const Gemm& one : products) bytes += one.weight.bytes();
   return static_cast<int64_t>(bytes) / 45'500;
 }
-// What adding up a cluster's tile takes at its end, in hundredths of a microsecond: two barriers of the
-// cluster, and of some subtiles each block reads every block's sums, 25 bytes a nanosecond.
+// Returns the time to add up a cluster's tile, in hundredths of a microsecond: two cluster barriers, and each
+// block reads every block's sums of its subtiles, at 25 bytes a nanosecond.
 template <class Shape>
 constexpr int64_t cluster_end(int64_t parts) {
   const int64_t own = (Shape::kSubtiles + parts - 1) / parts;
@@ -42,12 +42,12 @@ constexpr int64_t cluster_end(int64_t parts) {
   return 400 + bytes * 4 / 1000;
 }
 
-// What tiles of one shape make of products.
+// The work of some products cut into tiles of one shape.
 struct ShapeWork {
   int64_t tiles = 0, steps = 0;       // of all products
   int64_t longest = 0, shortest = 0;  // steps of a tile
-  int64_t numbers = 0;                // of outputs, as often as their tiles have steps
-  int64_t traffic = 0;                // what all blocks read takes at least, in hundredths of a microsecond
+  int64_t numbers = 0;                // useful outputs x K steps, for the occupancy estimate
+  int64_t traffic = 0;                // least time for all blocks' reads, in hundredths of a microsecond
 };
 template <class Shape>
 ShapeWork shape_work(GemmList products) {
@@ -67,8 +67,8 @@ ShapeWork shape_work(GemmList products) {
   return work;
 }
 
-// f(parts, steps of each) for the ways to share a tile among the blocks of a cluster, where all clusters run
-// at once.
+// Calls f(parts, steps of each) for the ways to split a tile over a cluster's blocks (split-K) where all
+// clusters run at once.
 template <class F>
 void for_each_split(GemmList products, const WgmmaRoom& room, const ShapeWork& work, F&& f) {
   if (work.longest != work.shortest || products.front().in.rows < kLeastClusterRows) return;
@@ -86,11 +86,11 @@ constexpr int64_t shapes_of(Shapes&& for_each_shape) {
   return count;
 }
 
-// The shape that should be through first, of those that for_each_shape(f) names by f(shape, what a step of
-// one of its tiles takes, in hundredths of a microsecond): whole tiles one after the other; a cluster for
-// each tile; or as many steps for each block with sums of tiles added up afterwards, which costs as much as
-// steps_per_subtile for each subtile. In a fixed order only whole tiles, and for these shapes of one group,
-// too: small tiles are then all that spreads a small matrix over the GPU.
+// Returns the plan of least predicted time. for_each_shape(f) calls f(shape, time of a step of a tile, in
+// hundredths of a microsecond). Candidates: whole tiles in waves; split-K over a cluster for each tile;
+// stream-K, equal steps for each block, then a fix-up pass that costs steps_per_subtile for each subtile. A
+// fixed order allows only whole tiles, and adds shapes of one warp group: small tiles are then the only way
+// to spread a small matrix over the GPU.
 template <class Shapes>
 WgmmaPlan plan_shapes(GemmList products, const WgmmaRoom& room, int64_t steps_per_subtile, bool fixed_order,
                       Shapes&& for_each_shape) {
@@ -103,8 +103,8 @@ WgmmaPlan plan_shapes(GemmList products, const WgmmaRoom& room, int64_t steps_pe
     if (Shape::kGroups == 1 && !fixed_order) return;
     if (Shape::kSlices > 1 && fixed_order) return;
     const ShapeWork work = shape_work<Shape>(products);
-    // What a step takes was found with all multiprocessors at work, but for sliced shapes, which are taken
-    // where tiles are few: these are bound by what they read. `end`: behind the last step.
+    // A step's time was measured with all SMs at work. Sliced shapes are for few tiles and are bound by what
+    // they read instead. `end`: time after the last step.
     const int64_t least_steps_cost = Shape::kSlices > 1 ? work.traffic : 0;
     const auto consider = [&](int64_t steps_cost, int64_t end, int64_t steps_of_each, const WgmmaPlan& plan) {
       const int64_t cost = std::max(steps_cost, least_steps_cost) + end;

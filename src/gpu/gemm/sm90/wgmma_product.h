@@ -1,8 +1,8 @@
 // Tiles of grouped products out[rows, outs] = in[rows, K] * weight[outs, K]^T by wgmma on compute capability
-// 9.0, and the epilogue's way from accumulators to rows of outputs. The work is one line of steps: of every
-// tile of outputs and rows of every product, some inputs at a time. A block takes a piece of that line
-// (stream-K), or a cluster a tile (split-K). Where operands come from: wgmma_operands.h; of packed codes:
-// wgmma_q_fragments.h, wgmma_q_transposed_operands.h.
+// 9.0, and the epilogue's path from accumulators to rows of outputs. The K steps of all tiles of all
+// products are numbered consecutively; a block takes a range of them (stream-K), or a cluster a tile
+// (split-K). Operands: wgmma_operands.h; of packed codes: wgmma_q_fragments.h,
+// wgmma_q_transposed_operands.h.
 #pragma once
 
 #include <type_traits>
@@ -17,20 +17,21 @@
 namespace fulmar::gpu {
 
 constexpr int kGroupOuts = 64;  // of one instruction
-constexpr int kChunkRows = 32;  // that go through shared memory together on their way out
+constexpr int kChunkRows = 32;  // that pass through shared memory at a time on their way out
 constexpr int kChunkStride = kGroupOuts + 4;
 constexpr int kChunkVectors = kChunkRows * kGroupOuts / 4 / kGroupThreads;  // of four outputs, per thread
 
-// What all shapes of tiles share. kGroupCount: warp groups that multiply; kOutTilesEach: of 64 outputs, for
-// each of them; kStepInputsEach: of a step; kWeightBytes: of a step's weights in the ring; kSliceCount: in
-// how many slices the groups share a tile's steps (sliced-K): groups of one slice have all of its outputs.
+// The part common to all tile shapes. kGroupCount: warp groups that multiply; kOutTilesEach: tiles of 64
+// outputs of each group; kStepInputsEach: inputs of a K step; kWeightBytes: of a step's weights in the ring;
+// kSliceCount: slices among which the groups divide a tile's steps (sliced-K); a slice's groups have all of
+// its outputs.
 template <int kGroupCount, int kOutTilesEach, int kTileRows, int kStageCount, int kStepInputsEach,
           size_t kWeightBytes, int kSliceCount = 1>
 struct PanelTileShape {
   static constexpr int kGroups = kGroupCount, kMultiplying = kGroups * kGroupThreads,
                        kThreads = kMultiplying + kGroupThreads;
   static constexpr int kSlices = kSliceCount, kOutGroups = kGroups / kSlices,
-                       kFinishing = kOutGroups * kGroupThreads;  // threads that have the whole sums
+                       kFinishing = kOutGroups * kGroupThreads;  // threads that have the complete sums
   static_assert(kGroups % kSlices == 0);
   static constexpr int kOutTiles = kOutTilesEach, kRows = kTileRows, kStages = kStageCount;
   static constexpr int kStepInputs = kStepInputsEach;
@@ -40,10 +41,10 @@ struct PanelTileShape {
   static constexpr size_t kStageBytes = kFirstBytes + size_t{kRows} * kStepInputs * 2;
   static constexpr size_t kChunkBytes = size_t{kGroups} * kChunkRows * kChunkStride * sizeof(float);
   static constexpr size_t kBytes = kRingAlignment + kStages * kStageBytes + kChunkBytes;
-  static constexpr int64_t kPartial = int64_t{kOuts} * kRows;  // numbers of an unfinished tile
+  static constexpr int64_t kPartial = int64_t{kOuts} * kRows;  // floats of an unfinished tile
 };
 
-// Weights of 16 bits, through the ring.
+// The shape for weights of 16 bits, which pass through the ring.
 template <int kOutTilesEach, int kTileRows, int kStageCount, int kGroupCount = gpu::kGroups>
 struct PanelShape : PanelTileShape<kGroupCount, kOutTilesEach, kTileRows, kStageCount, kRingStep,
                                    size_t{kGroupCount} * kOutTilesEach * kGroupOuts * kRingStep * 2> {
@@ -52,33 +53,33 @@ struct PanelShape : PanelTileShape<kGroupCount, kOutTilesEach, kTileRows, kStage
 
 struct PanelProduct {
   CUtensorMap out;
-  bool sends;                               // whether TMA can take results: only then is there `out`
-  int outs, steps, first_step, first_tile;  // steps of a tile; first_*: on the line of all products
+  bool sends;                               // whether TMA can store results; only then is `out` set
+  int outs, steps, first_step, first_tile;  // steps of a tile; first_*: numbered over all products
 };
 
 struct Panels : Grouped<PanelProduct> {
   int rows, row_tiles;
   int steps;       // of all products
-  int steps_each;  // of a block, wherever tiles end; 0: whole tiles, block after block
-  int parts;       // of a tile, each a block of one cluster; 1: no clusters
+  int steps_each;  // of a block, whatever the tiles (stream-K); 0: whole tiles, block after block
+  int parts;       // of a tile (split-K), one a block of a cluster; 1: no clusters
   LaunchPlace place;
   float* partial;     // [blocks, 2, Shape::kPartial]
   uint32_t* counter;  // [tiles], zero before and after
 };
 
-// A part of one tile: `steps` steps from `first` on.
+// A part of one tile: `steps` K steps from `first` on.
 struct Segment {
-  int product, tile;                              // tile: on the line of all products
-  int first_out, first_row, first, steps, begin;  // begin: the tile's first step on the line
+  int product, tile;                              // tile: numbered over all products
+  int first_out, first_row, first, steps, begin;  // begin: number of the tile's first step
 };
 
-// Goes through a block's segments.
+// Iterates over a block's segments.
 template <class Shape>
 class Walk {
  public:
   __device__ __forceinline__ explicit Walk(const Panels& panels) : panels_(panels) {
     const int block = static_cast<int>(blockIdx.x);
-    if (panels.parts > 1) {  // of products that have equally many steps
+    if (panels.parts > 1) {  // all products have equally many steps
       const int steps = panels.each[0].steps, begin = block / panels.parts * steps;
       at_ = begin + block % panels.parts * panels.steps_each;
       end_ = min(at_ + panels.steps_each, begin + steps);
@@ -137,12 +138,12 @@ struct SubtileVectors {
   Float4 of[kChunkVectors];
 };
 
-// Where a group's accumulators stand, and how they go through shared memory, since a thread holds single
-// outputs of many rows. A subtile is what goes at once, so many sums of a thread.
+// The layout of a group's accumulators, and their path through shared memory, needed because a thread holds
+// single outputs of many rows. A subtile goes through at a time, kSubtileSums of each thread's sums.
 constexpr int kSubtileSums = kChunkRows / 2;
 using SubtileSums = float[kSubtileSums];
 
-// Each tile of 64 outputs after the other: a subtile is a chunk of its rows.
+// Tiles of 64 outputs one after the other: a subtile is a chunk of a tile's rows.
 template <class Shape>
 struct PlainOutputs {
   static constexpr int kAcross = kGroupOuts / 4, kRowStep = kGroupThreads / kAcross;
@@ -172,8 +173,8 @@ struct PlainOutputs {
   }
 };
 
-// A lane's neighbouring outputs are pairs of the tiles: rows g and g + 8 of tile m are the outputs 2m and
-// 2m + 1 of them. A subtile is some rows of all tiles.
+// Outputs striped over tiles: rows g and g + 8 of tile m are a lane's neighbouring outputs 2m and 2m + 1. A
+// subtile is some rows of all tiles.
 template <class Shape>
 struct StripedOutputs {
   static constexpr int kLaneOuts = 2 * Shape::kOutTiles, kRowsAtOnce = kChunkRows / Shape::kOutTiles,
@@ -210,7 +211,7 @@ struct StripedOutputs {
 template <class Shape>
 using OutputsOf = std::conditional_t<Shape::kStriped, StripedOutputs<Shape>, PlainOutputs<Shape>>;
 
-// A subtile's vectors, which all threads of a group have put into the chunk.
+// Returns a subtile's vectors; all threads of a group must have put their sums into the chunk.
 template <class Shape>
 __device__ __forceinline__ SubtileVectors get_subtile(int subtile, int group, const float* chunk) {
   using Outputs = OutputsOf<Shape>;
@@ -221,8 +222,8 @@ __device__ __forceinline__ SubtileVectors get_subtile(int subtile, int group, co
   return v;
 }
 
-// f(subtile, vectors) for all of a group's tile. One iteration of a loop for each subtile, and in it a choice
-// among registers: unrolled, f would fill the instruction cache many times over.
+// Calls f(subtile, vectors) for all subtiles of a group's tile: a loop, with a selection among registers
+// inside, since unrolled copies of f would overflow the instruction cache.
 template <class Shape, class F>
 __device__ __forceinline__ void for_each_subtile(const PanelSums<Shape>& sum, int group, float* chunk,
                                                  F&& f) {
@@ -240,8 +241,8 @@ __device__ __forceinline__ void for_each_subtile(const PanelSums<Shape>& sum, in
   }
 }
 
-// A group's whole tile: results leave by stmatrix and TMA in pieces of kChunkRows rows of 64 outputs, from
-// two alternating places in the chunk. `piece_places`: 1024-byte aligned.
+// Stores a group's whole tile by stmatrix and TMA, in pieces of kChunkRows rows of 64 outputs, from two
+// alternating places in the chunk. `piece_places`: 1024-byte aligned.
 constexpr size_t kPieceBytes = size_t{kChunkRows} * kGroupOuts * 2;
 static_assert(kChunkRows * kChunkStride * sizeof(float) == 2 * kPieceBytes + kRingAlignment / 2,
               "every second group's chunk is aligned, and the others hold their places behind half of it");
@@ -250,7 +251,7 @@ __device__ __forceinline__ void send_tile(const CUtensorMap& out, const Segment&
                                           const PanelSums<Shape>& sum, int group,
                                           unsigned char* piece_places) {
   const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, matrix = lane / 8;
-  // Which of a half piece's rows, and which 16 bytes of it, this lane gives the address of.
+  // The row of half a piece, and the 16 bytes of it, whose address this lane gives.
   const int row = matrix / 2 * 8 + lane % 8, across = (thread / kWarp * 2 + matrix % 2) ^ lane % 8;
 #pragma unroll
   for (int subtile = 0; subtile < Shape::kSubtiles; subtile++) {

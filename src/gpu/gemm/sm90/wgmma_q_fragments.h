@@ -1,12 +1,12 @@
-// Operands of panels whose weights are packed as fragments (layout/packed.h): a warp has 16 outputs of its
-// group's 64, and a stage a piece of each of the block's tiles of 16.
+// Operands of the wgmma GEMM whose weights are packed as fragments (layout/packed.h): a warp has 16 of its
+// group's 64 outputs, and a stage has a piece (K tile) of each of the block's tiles of 16.
 #pragma once
 
 #include "gpu/gemm/sm90/wgmma_q_operands.h"
 
 namespace fulmar::gpu {
 
-// Bytes of a tile's piece, and where its parts begin in a stage of kTiles of them.
+// Bytes of a tile's piece, and offsets of its parts in a stage of kTiles such pieces.
 template <int kTiles, CodeKind kKind>
 struct PieceBytes {
   static constexpr uint32_t kCodes = kPackedOuts * kPackedInputs * bits_of(kKind) / 8;
@@ -62,7 +62,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
   using Base = PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>>;
   using Bytes = typename Shape::Bytes;
 
-  // Operands are widened, and the next piece is read, while the products in front are on their way.
+  // A consumer that widens operands, and reads the next piece, while the previous products are in flight.
   class Consumer {
    public:
     __device__ __forceinline__ Consumer(const Base& operands, int group)
@@ -81,7 +81,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
       uint64_t* previous = nullptr;  // the stage whose products may not have finished
       uint32_t left[2][2][4];
       PackedPiece<kKind> piece;
-      clear_sums<Shape>(sum);  // a first product that does not add would want registers to choose by
+      clear_sums<Shape>(sum);  // a first product without adding would need a register as its predicate
       if (!slice_.enter(at.steps, ring)) return;
       const int begin = slice_.first();
       wait_until_full<Shape::kSlices>(ring);
@@ -92,7 +92,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         for (int m = 0; m < Shape::kOutTiles; m++) {
           const auto multiply_group = [&](int j, const uint32_t(&first)[4], const uint32_t(&second)[4]) {
             uint32_t(&own)[2][4] = left[j % 2];
-            wgmma_wait<1>();  // the products of the operands that were here
+            wgmma_wait<1>();  // the products that read the operands here
             if (m == 0 && j == 1) leave_stage(previous);
 #pragma unroll
             for (int e = 0; e < 4; e++) own[0][e] = first[e], own[1][e] = second[e];
@@ -120,7 +120,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
     }
 
    private:
-    // Codes go without a row's scale into the sums, which it then scales.
+    // Codes enter the sums without the row's scale, which is applied to the sums.
     static constexpr bool kScalesSums = kScales == ScaleLayout::row;
     __device__ __forceinline__ void scale_sums(PanelSums<Shape>& sum) const {
 #pragma unroll
@@ -132,7 +132,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
       }
     }
 
-    // Of the m-th of the group's tiles of 64 outputs.
+    // Reads the piece of the m-th of the group's tiles of 64 outputs.
     __device__ __forceinline__ void read_piece(PackedPiece<kKind>& to, const unsigned char* stage,
                                                const Segment& at, int step, int m) {
       const PackedMatrix& matrix = operands_.weight[at.product];
@@ -162,8 +162,8 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         if (!kScalesSums) fetch_scales(at, step + Shape::kSlices, m);
       }
     }
-    // A step's f32 scales do not come through the ring: matrices have few of them. Behind the last step: of
-    // the last, since a branch between wgmmas would have the compiler wait for each of them.
+    // Loads a step's f32 scales, past the ring, since matrices have few of them. Beyond the last step it
+    // repeats the last: a branch between wgmmas would make the compiler wait for each of them.
     __device__ __forceinline__ void fetch_scales(const Segment& at, int step, int m) {
       if constexpr (kScales != ScaleLayout::factors) {
         const PackedMatrix& matrix = operands_.weight[at.product];

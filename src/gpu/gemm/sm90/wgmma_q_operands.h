@@ -1,5 +1,5 @@
-// Operands of panels whose weights are packed codes (layout/packed.h): TMA brings codes, scales and inputs
-// into the ring as they lie in memory, and a consumer widens codes in registers to the left operand of an RS
+// Operands of the wgmma GEMM whose weights are packed codes (layout/packed.h): TMA loads codes, scales and
+// inputs into the ring in memory order, and a consumer widens codes in registers to the left operand of an RS
 // product.
 #pragma once
 
@@ -9,13 +9,13 @@
 
 namespace fulmar::gpu {
 
-// Shared memory of a block beside its barriers and tables, and as many stages as it holds.
+// Shared memory of a block without its barriers and tables; a ring has as many stages as fit in it.
 constexpr size_t kPackedShared = size_t{224} << 10;
 constexpr int kMostPackedStages = 8;
 constexpr size_t whole_alignments(size_t bytes) {
   return (bytes + kRingAlignment - 1) / kRingAlignment * kRingAlignment;
 }
-// What a plan looks at of a tile's shape; stages depend on the codes.
+// The part of a tile's shape that a plan uses; stages depend on the codes.
 template <int kGroupCount, int kOutTilesEach, int kTileRows, int kStepInputsEach, int kSlices = 1>
 using PlannedShape = PanelTileShape<kGroupCount, kOutTilesEach, kTileRows, 1, kStepInputsEach, 0, kSlices>;
 
@@ -26,14 +26,14 @@ constexpr int packed_stages(size_t code_bytes) {
   return stages < kMostPackedStages ? static_cast<int>(stages) : kMostPackedStages;
 }
 
-// The same with a stage's bytes of codes.
+// The complete shape, from the bytes of a stage's codes.
 template <class Planned, size_t kCodeBytes>
 using PackedTileShape =
     PanelTileShape<Planned::kGroups, Planned::kOutTiles, Planned::kRows, packed_stages<Planned>(kCodeBytes),
                    Planned::kStepInputs, whole_alignments(kCodeBytes), Planned::kSlices>;
 
-// What the producer leaves of the registers that the block was given at its start: setmaxnreg never ends that
-// asks for more.
+// Returns a consumer's registers: those of the block at its start less the producer's. setmaxnreg hangs if
+// asked for more.
 constexpr int packed_multiply_registers(int groups) {
   const int at_start = 65536 / ((groups + 1) * kGroupThreads) / 8 * 8;
   return (at_start * (groups + 1) - kBringRegisters) / groups / 8 * 8;
@@ -52,7 +52,7 @@ __device__ __forceinline__ void leave_stage(uint64_t* empty) {
   if (empty != nullptr && threadIdx.x % kWarp == 0) mbarrier_arrive(empty);
 }
 
-// Of a stage's inputs: matrices of 64 (wgmma_matrix), which are four right operands each.
+// A stage's inputs are matrices of 64 inputs (wgmma_matrix), each of four right operands.
 constexpr int kInputMatrix = 64;
 template <int kRows>
 __device__ __forceinline__ uint64_t packed_inputs(uint64_t first, int product) {
@@ -60,8 +60,8 @@ __device__ __forceinline__ uint64_t packed_inputs(uint64_t first, int product) {
                        static_cast<uint32_t>(product / 4 * (kRows * kInputMatrix * 2) + product % 4 * 32));
 }
 
-// What both orders of codes share. CodeMaps: the matrix as TMA takes it; bring(segment, step, ring) brings
-// and bytes() counts what a stage has of it.
+// The part common to both orders of codes. CodeMaps: the matrix's tensor maps; bring(segment, step, ring)
+// loads a stage's part of it, bytes() returns the bytes of that.
 template <class Shape, CodeKind kKind, class CodeMaps>
 struct PackedTiles {
   static constexpr int kBringRegisters = gpu::kBringRegisters,
@@ -98,7 +98,7 @@ struct PackedTiles {
   }
 };
 
-// `Operands` of packed codes for these products.
+// Returns the `Operands` of packed codes for these products.
 template <class Operands, class Shape>
 Operands packed_operands_of(GemmList list) {
   Operands operands{};

@@ -1,6 +1,6 @@
-// Operands of panels whose weight is packed transposed (layout/packed.h), a row of codes for each input: a
-// lane holds eight neighbouring outputs of the inputs that it multiplies, pairs of four tiles of an RS
-// product.
+// Operands of the wgmma GEMM whose weight is packed transposed (layout/packed.h), a row of codes for each
+// input: a lane holds eight neighbouring outputs of the inputs that it multiplies, pairs of four tiles of an
+// RS product.
 #pragma once
 
 #include "gpu/gemm/layout/transposed_load.h"
@@ -10,8 +10,8 @@ namespace fulmar::gpu {
 
 constexpr int kValueStepInputs = 64;
 
-// How a step's codes lie in a stage, for kOuts outputs: boxes of 128 bytes of each input's codes, swizzled
-// over them, then lines of factors for each 32 inputs and one of supers.
+// A step's codes in a stage, for kOuts outputs: boxes of 128 bytes of each input's codes, swizzled over them,
+// then lines of factors for each 32 inputs and one of supers.
 template <int kOuts, CodeKind kKind>
 struct LineBytes {
   static constexpr int kBoxLine = 128, kBox = kBoxLine * kValueStepInputs,
@@ -84,7 +84,7 @@ struct PackedValueOperands : PackedTiles<Shape, kKind, TransposedMaps<Shape, kKi
   using Base = PackedTiles<Shape, kKind, TransposedMaps<Shape, kKind>>;
   using Bytes = typename Shape::Bytes;
 
-  // Codes are read, and operands widened, while the products in front are on their way.
+  // A consumer that reads codes, and widens operands, while the previous products are in flight.
   class Consumer {
    public:
     __device__ __forceinline__ Consumer(const Base& operands, int group)
@@ -109,7 +109,7 @@ struct PackedValueOperands : PackedTiles<Shape, kKind, TransposedMaps<Shape, kKi
         for (int product = 0; product < kProducts; product++) {
           if (product % 2 == 0) read_factors(by, ring.first(), product / 2, matrix);
           uint32_t(&own)[Shape::kOutTiles][4] = left[product % 2];
-          wgmma_wait<1>();  // the products of the operands that were here
+          wgmma_wait<1>();  // the products that read the operands here
           if (product == 1) leave_stage(previous);
           widen_value<Half>(codes, by, operands_.levels(), [&](int j, const uint32_t(&from)[4]) {
 #pragma unroll
@@ -140,7 +140,7 @@ struct PackedValueOperands : PackedTiles<Shape, kKind, TransposedMaps<Shape, kKi
     static constexpr int kProducts = kValueStepInputs / 16, kLaneOuts = StripedOutputs<Shape>::kLaneOuts;
     using Codes = ValueCodes<kKind, kLaneOuts>;
 
-    // Of a product's 16 inputs those that a fragment's lane has (fragment_input); swizzled as TMA does.
+    // Reads those of a product's 16 inputs that a fragment's lane has (fragment_input); swizzled as by TMA.
     __device__ __forceinline__ void read_codes(Codes& to, const unsigned char* stage, int product) const {
       const int at = out_ * bits_of(kKind) / 8;
       const unsigned char* box = stage + at / Bytes::kBoxLine * Bytes::kBox;
@@ -162,7 +162,7 @@ struct PackedValueOperands : PackedTiles<Shape, kKind, TransposedMaps<Shape, kKi
     }
 
     const Base& operands_;
-    int out_;  // the lane's first of a tile
+    int out_;  // the lane's first one in the tile
   };
 };
 

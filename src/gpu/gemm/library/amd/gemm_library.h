@@ -1,6 +1,6 @@
 // AMD's GEMM libraries, loaded at run time. The few functions that are needed are declared after their
-// documentation, and nothing here needs AMD's headers: the program builds where these are absent, and every
-// build tests it.
+// documentation, without AMD's headers: the program builds where these are absent, and every build tests this
+// code.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct LibraryProduct {
   DType type, out_type;  // of in and weight: f16 or bf16; of out: that or f32
 };
 
-// Device memory that a product may use; products that run at the same time have different ones.
+// Device memory that a product may use; concurrent products have different ones.
 struct LibraryWorkspace {
   void* data = nullptr;
   size_t bytes = 0;
@@ -35,13 +35,13 @@ struct LibraryWorkspace {
 class GemmLibrary {
  public:
   virtual ~GemmLibrary() = default;
-  // Puts the product on the vendor's stream. False where the library has no kernel for it; an error where it
-  // fails.
+  // Enqueues the product on the vendor's stream. Returns false where the library has no kernel for it, an
+  // error where it fails.
   virtual Result<bool> run(void* stream, const LibraryProduct&, const LibraryWorkspace&) = 0;
 };
 
-// The first of these files that is there. Fails where none is, where it lacks a function, is older than what
-// is known of it, or cannot be started on the current device.
+// Open the first of these files that exists. Fail where none does, where it lacks a function, is older than
+// the least version, or cannot be started on the current device.
 using LibraryFiles = std::span<const char* const>;
 Result<std::unique_ptr<GemmLibrary>> open_rocblas(LibraryFiles);
 Result<std::unique_ptr<GemmLibrary>> open_hipblaslt(LibraryFiles);

@@ -1,5 +1,5 @@
 // hipBLASLt (ROCm 6 and later), which is quicker than rocBLAS on the cards that it knows and has no kernels
-// for others. Its first choice for a problem is asked for once and kept.
+// for others. Its first choice for each problem is kept.
 #include <array>
 #include <map>
 #include <optional>
@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kHipblaslt = "hipBLASLt";
 // 0.6, of ROCm 6.0: major * 100000 + minor * 100 + patch. Before it the types had other numbers.
 constexpr int kLeastVersion = 600;
-constexpr size_t kMostDescribed = 1024;  // whose descriptors are kept
+constexpr size_t kMostDescribed = 1024;  // problems whose descriptors are kept
 
 enum Type : int { kFloat = 0, kHalf = 2, kBFloat = 14 };
 enum Compute : int { kComputeFloat = 2 };
@@ -85,7 +85,7 @@ struct HipblasltFunctions {
   }
 };
 
-// The library's objects for one problem, and its choice; without that it has no kernel.
+// The library's objects for one problem, and its choice; without a choice it has no kernel.
 struct DescribedProblem {
   explicit DescribedProblem(const HipblasltFunctions& of) : functions(of) {}
   DescribedProblem(const DescribedProblem&) = delete;
@@ -169,7 +169,8 @@ class Hipblaslt final : public GemmLibrary {
     return problems_.emplace(key, std::move(problem)).first->second.get();
   }
 
-  // The library counts columns first, so a row-major matrix is its transpose there: out^T = weight * in^T.
+  // Describes a product. The library is column-major, so a row-major matrix is its transpose: out^T = weight
+  // * in^T.
   Status describe(const LibraryProduct& product, DescribedProblem& to) const {
     const auto count = [](int64_t n) { return static_cast<uint64_t>(n); };
     const Type type = hip_type_of(product.type), out_type = hip_type_of(product.out_type);
@@ -195,7 +196,7 @@ class Hipblaslt final : public GemmLibrary {
     return {};
   }
 
-  // An answer without a choice, or no answer, means that the library has no kernel.
+  // Asks for the library's choice. No answer, or one without a choice, means that it has no kernel.
   Status choose(size_t most_workspace, DescribedProblem& to) const {
     Preference preference = nullptr;
     if (const int status = functions_.create_preference(&preference); status != kLibrarySuccess)

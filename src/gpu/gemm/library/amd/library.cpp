@@ -1,4 +1,4 @@
-// Products by AMD's GEMM libraries: hipBLASLt where it is there and has a kernel, else rocBLAS.
+// Products by AMD's GEMM libraries: hipBLASLt where it exists and has a kernel, else rocBLAS.
 #include "gpu/gemm/library.h"
 
 #include <string>
@@ -51,7 +51,7 @@ Result<std::unique_ptr<VendorGemm>> VendorGemm::open(const DeviceFacts&, const V
   return gemm;
 }
 
-// The libraries choose their kernels without timing them.
+// Returns nothing: these libraries choose their kernels without timing them.
 std::vector<int64_t> VendorGemm::buckets(int64_t) const { return {}; }
 
 bool VendorGemm::run_float8(const Queue&, Tensor, const float*, const Weight&, Tensor) { return false; }

@@ -1,4 +1,4 @@
-// What both of AMD's GEMM libraries are loaded with.
+// Loading of either of AMD's GEMM libraries.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace fulmar::gpu {
 
-constexpr int kLibrarySuccess = 0;  // of both
+constexpr int kLibrarySuccess = 0;  // of either library
 
-// The first file that is there; an error names those that were tried.
+// Opens the first file that exists; an error names those that were tried.
 inline Result<SharedLibrary> open_first(LibraryFiles files, const char* library) {
   std::string tried;
   for (const char* name : files) {

@@ -28,8 +28,8 @@ class Rocblas final : public GemmLibrary {
     return failed("rocblas_create_handle", status);
   }
 
-  // The library counts columns first, so a row-major matrix is its transpose there: out^T = weight * in^T. It
-  // chooses its kernel by itself, and has memory of its own.
+  // Enqueues a product. The library is column-major, so a row-major matrix is its transpose: out^T = weight *
+  // in^T. It chooses its kernel by itself, and has memory of its own.
   Result<bool> run(void* stream, const LibraryProduct& product, const LibraryWorkspace&) override {
     const auto count = [](int64_t n) { return static_cast<int>(n); };
     const float one = 1, zero = 0;

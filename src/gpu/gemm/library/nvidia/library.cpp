@@ -24,7 +24,7 @@ constexpr int kCandidates = 8;
 constexpr int kTimedRuns = 4;
 constexpr size_t kMostProblems = 1024;  // descriptors that are kept
 
-// Bytes (at most 16) that an address is a multiple of.
+// Returns how many bytes, at most 16, an address is a multiple of.
 uint32_t alignment_of(const void* data) {
   const auto address = reinterpret_cast<uintptr_t>(data);
   uint32_t alignment = 16;
@@ -104,14 +104,15 @@ cudaDataType_t type_of(DType dtype) {
   }
 }
 
-// What a product is given, on the device.
+// A product's operands on the device.
 struct GemmOperands {
   const void *in, *weight;
   void* out;
-  const float *in_scales = nullptr, *weight_scales = nullptr;  // of E4M3: one of each row
+  const float *in_scales = nullptr, *weight_scales = nullptr;  // of E4M3: one a row
 };
 
-// The library counts columns first, so a row-major matrix is its transpose there: out^T = weight * in^T.
+// A product as the library sees it: column-major, so a row-major matrix is its transpose: out^T = weight *
+// in^T.
 class Problem {
  public:
   Problem(const Functions& library, Tensor input, const Weight& matrix, Tensor output) : library_(library) {
@@ -132,14 +133,14 @@ class Problem {
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 
-  // Before anything is asked or run: the library looks for kernels by what it finds here.
+  // Sets the scales' addresses; must precede candidates() and runs: the library's choice depends on them.
   void point_to_scales(const GemmOperands& operands) const {
     if (operands.in_scales == nullptr) return;
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.weight_scales);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.in_scales);
   }
 
-  // What the library would try, in its own order.
+  // Returns the algorithms that the library would try, in its own order.
   std::vector<cublasLtMatmulAlgo_t> candidates(int64_t alignment) const {
     cublasLtMatmulPreference_t preference = nullptr;
     must(library_.cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
@@ -148,7 +149,7 @@ class Problem {
            "cublasLtMatmulPreferenceSetAttribute");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
-    // Parts of a sum are added in f32: 16-bit ones would show in the logits.
+    // Partial sums are added in f32: 16-bit ones would show in the logits.
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     for (const auto attribute :
@@ -168,7 +169,7 @@ class Problem {
     return list;
   }
 
-  // Whether the library takes this algorithm, of another problem or an earlier start, for this one.
+  // Returns whether the library accepts this algorithm, of another problem or an earlier start, for this one.
   bool takes(const cublasLtMatmulAlgo_t& algorithm) const {
     cublasLtMatmulHeuristicResult_t result{};
     return library_.cublasLtMatmulAlgoCheck(library_.handle, product_, weight_, in_, out_, out_, &algorithm,
@@ -191,7 +192,7 @@ class Problem {
     must(library_.cublasLtMatmulDescSetAttribute(product_, attribute, &value, sizeof(value)),
          "cublasLtMatmulDescSetAttribute");
   }
-  // An f32 scale for each row of both operands (outer-vector scaling).
+  // Sets an f32 scale for each row of both operands (outer-vector scaling).
   void scale_by_rows() {
     set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
@@ -221,7 +222,7 @@ struct Events {
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(GemmAlgorithm));
 
-// A product and how it is computed; without an algorithm by the plain kernel.
+// A product and its algorithm; none: launch_naive.
 struct Chosen {
   Problem problem;
   std::optional<cublasLtMatmulAlgo_t> algorithm;
@@ -233,9 +234,9 @@ struct VendorGemm::Library {
   explicit Library(const std::filesystem::path& file, std::string identity)
       : choices(file, std::move(identity)) {}
 
-  // False, and nothing is launched, where the library has no such product.
+  // Enqueues the product. Returns false, and launches nothing, where the library has no such product.
   bool run(const Queue&, Tensor in, const Weight&, Tensor out, const GemmOperands&);
-  // The product's algorithm, looked for where it is met first.
+  // Return the product's algorithm; the first product of a kind has candidates timed.
   const Chosen& chosen_for(const Queue&, Tensor in, const Weight&, Tensor out, const GemmOperands&);
   const Chosen& choose(const Queue&, const GemmKey& exact, Tensor in, const Weight&, Tensor out,
                        const GemmOperands&);
@@ -270,8 +271,9 @@ Result<std::unique_ptr<VendorGemm>> VendorGemm::open(const DeviceFacts& facts,
   return gemm;
 }
 
-// The quickest of the candidates, alone and from a cold cache, as in a step, where other weights have passed
-// since: small matrices would otherwise be judged by how quickly they come from the cache.
+// Returns the quickest of the candidates, timed alone and from a cold cache, as in a step, where other
+// weights have passed since: otherwise small matrices would be judged by how quickly they come from the
+// cache.
 size_t VendorGemm::Library::quickest(const Queue& queue, const Problem& problem,
                                      const std::vector<cublasLtMatmulAlgo_t>& candidates,
                                      const GemmOperands& operands) {
@@ -296,7 +298,7 @@ size_t VendorGemm::Library::quickest(const Queue& queue, const Problem& problem,
       FULMAR_GPU(cudaEventElapsedTime(&elapsed, events.begin, events.end));
       taken = j == 0 ? elapsed : std::min(taken, elapsed);
     }
-    // The library's order stands unless another is clearly quicker.
+    // The library's order stands unless another candidate is clearly quicker.
     if (least == 0 || taken < 0.97f * least) {
       least = taken;
       best = i;
