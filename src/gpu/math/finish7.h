@@ -26,7 +26,7 @@ __device__ __forceinline__ float decay_of(float product, float w0) { return prod
 __device__ __forceinline__ float log_decay7(float u) { return -kDecayScale * sigmoid(u); }
 // Returns alpha, the in-context learning rate.
 __device__ __forceinline__ float rate_of(float product, float a0) { return sigmoid(product + a0); }
-// Returns the share by which v moves towards the first block's (the value residual).
+// Returns the fraction by which v moves towards the first block's (the value residual).
 __device__ __forceinline__ float value_share(float product, float v0) { return sigmoid(product + v0); }
 __device__ __forceinline__ float mixed_value(float v, float v_first, float share) {
   return v + (v_first - v) * share;

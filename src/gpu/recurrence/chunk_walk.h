@@ -22,7 +22,7 @@
 
 namespace fulmar::gpu {
 
-// per block: for each tile a warp for its state and one for its output, plus one that loads
+// Returns the threads of a block: a warp for each tile's state, one for its output, and one that loads.
 template <int kTiles>
 constexpr int kWalkThreads = (2 * kTiles + 1) * kWarp;
 constexpr int kWalkStages = 5;  // chunks in shared memory
@@ -58,7 +58,7 @@ __device__ __forceinline__ void pack_state(const WalkState& state, Passed& passe
   }
 }
 
-// The accumulator tile, and the column g within it, that hold key channel `key`.
+// Return the accumulator tile, and the column g within it, that hold key channel `key`.
 __device__ constexpr int tile_of(int key) { return key % 16 / 2; }
 __device__ constexpr int column_of(int key) { return 2 * (key / 16) + key % 2; }
 
@@ -105,8 +105,8 @@ __device__ void store_walk_state(S* row, const WalkState& s, int element) {
   }
 }
 
-// y = the part of the chunk's output that comes from the state before it; `r` is R scaled by the decay up to
-// each row.
+// Sets y to the part of the chunk's output that comes from the state before it; `r` is R scaled by the decay
+// up to each row.
 __device__ __forceinline__ void emit_state(const Factor& r, const Passed& passed, WalkOutput& y) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const auto& s = passed.s;
@@ -121,7 +121,7 @@ __device__ __forceinline__ void emit_state(const Factor& r, const Passed& passed
     mma<Half>(y[n], s[6][0], s[6][1], s[7][0], s[7][1], r1.z, r1.w);
   }
 }
-// y += the part that comes from the chunk's own rows: `left` (V^T or U^T) times `between` (M), the latter as
+// Adds the part that comes from the chunk's own rows: `left` (V^T or U^T) times `between` (M), the latter as
 // [row tile][half of the inner rows].
 __device__ __forceinline__ void emit_rows(const uint4& left, const uint4& between, WalkOutput& y) {
   mma<Half>(y[0], left.x, left.y, left.z, left.w, between.x, between.y);

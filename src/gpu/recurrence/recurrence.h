@@ -16,9 +16,9 @@
 namespace fulmar::gpu {
 
 // ---- token by token
-// Update the states and write y; sequences of more than `longest` rows are skipped. With `leaves` (heads of
-// 64 only) the head end is fused: y = (head_norm(output) + bonus) * g, without bonus in RWKV-6.
-// `multiprocessors`: SMs of the device.
+// Update the states and write y; skip sequences of more than `longest` rows. With `leaves` (heads of 64 only)
+// the head end is fused: y = (head_norm(output) + bonus) * g, without bonus in RWKV-6. `multiprocessors`: SMs
+// of the device.
 void wkv7(const Queue&, const Batch&, const TimeMix7&, const Projected7&, StateField wkv, Tensor y,
           int64_t longest, int multiprocessors, bool leaves = false);
 void wkv6(const Queue&, const Batch&, const TimeMix6&, const Projected6&, StateField wkv, Tensor y,

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kWkvThreads)
   }
 }
 
-// Any head size: one thread per value channel, the state in global memory.
+// Updates heads of any size: one thread per value channel, the state in global memory.
 template <int kVersion, class T, class S>
 __global__ void wkv_plain_kernel(Batch batch, WkvInputs in, Slots<S> slots, T* y, int64_t y_stride,
                                  int64_t n) {

@@ -22,7 +22,7 @@ struct alignas(16) Chunk6 {
   __device__ static void emit(const Chunk6& data, int tile, const Passed& passed, WalkOutput& y);
 };
 
-// Rows 2q and 2q+1 are in the first half, 2q+8 and 2q+9 in the second.
+// Stores a row pair: rows 2q and 2q+1 are in the first half, 2q+8 and 2q+9 in the second.
 __device__ __forceinline__ void Chunk6::put_rows(int t, int c, uint32_t key, uint32_t value) {
   const int half = t / kThreadRows, q = t % kThreadRows / 2;
   *reinterpret_cast<uint32_t*>(&k[tile_of(c)][key_place(tile_of(c), column_of(c) * 4 + q)][2 * half]) = key;

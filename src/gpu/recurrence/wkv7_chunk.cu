@@ -28,7 +28,7 @@ struct alignas(16) Chunk7 {
   __device__ static void emit(const Chunk7& data, int tile, const Passed& passed, WalkOutput& y);
 };
 
-// Rows 2q and 2q+1 are in the first half, 2q+8 and 2q+9 in the second.
+// Stores a row pair: rows 2q and 2q+1 are in the first half, 2q+8 and 2q+9 in the second.
 __device__ __forceinline__ void Chunk7::put_rows(int t, int c, uint32_t key, uint32_t rate, uint32_t value) {
   const int half = t / kMiddleRow, q = t % kMiddleRow / 2, tile = tile_of(c);
   const int place = key_place(tile, column_of(c) * 4 + q);
@@ -42,8 +42,8 @@ __device__ __forceinline__ void Chunk7::put_u(int t, int c, uint32_t pair) {
   reinterpret_cast<uint32_t*>(&to)[t / 8 * 2 + c % 16 / 8] = pair;
 }
 
-// Each warp computes one of the four 16 x 16 products. The two with R are stored for the walk, M_ab stays in
-// shared memory, and M_ak is multiplied by V at once.
+// Computes one of the four 16 x 16 products in each warp. The two with R are stored for the walk, M_ab stays
+// in shared memory, and M_ak is multiplied by V at once.
 __device__ __forceinline__ void Chunk7::multiply_between_rows(Prepare7Shared& shared, Chunk7& out) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const bool with_r = warp >= 2, with_k = warp % 2 == 1;  // ab, ak, rb, rk

@@ -22,8 +22,8 @@ struct TiledChunk7 : TileChunk<2> {
     *reinterpret_cast<uint32_t*>(&values[kOfRates][c][t]) = pair;
   }
 
-  // M_ab stays in shared memory, the two products with R are stored for the walk, and M_ak is multiplied by V
-  // once it is complete.
+  // Computes the products between a chunk's rows: M_ab stays in shared memory, the two products with R are
+  // stored for the walk, and M_ak is multiplied by V once it is complete.
   __device__ __forceinline__ static void multiply_between_rows(Prepare7Shared& shared, TiledChunk7& out) {
     using Layout = ResolvedLayout<Form>;
     constexpr int kWaves = kPrepareThreads / Layout::kLanes, kProducts = 4;

@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(kWkvThreads, kLeastBlocks)
     if (threadIdx.x * 32 < rings.row_stride) prefetch_l2(rings.row(ring, step.first + i) + threadIdx.x * 32);
   }
   pdl_wait();
-  // Passes the inputs of the step's own row `t` to all threads and, once nobody reads the ring any more,
-  // appends them to it.
+  // Pass the inputs of the step's own row `t` to all threads and, after all have read the ring's pending
+  // rows, append them to it.
   const auto row_of = [&](int64_t t) {
     return rings.row(ring, step.first + step.held + static_cast<int>(t - begin));
   };

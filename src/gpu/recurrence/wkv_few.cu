@@ -25,7 +25,7 @@ struct SomeHeads {  // still one wave: four rows for eight lanes, which leaves r
 // barriers; at most `together` per iteration.
 constexpr int kTogether = 8;
 
-// Rows of a sequence in flight: Shape::kFetched from row t on, divided among the block's groups.
+// Loads rows of a sequence: Shape::kFetched from row t on, divided among the block's groups.
 template <int kVersion, class T, class S, class Shape>
 struct RowsFetched {
   static constexpr int kGroups = Shape::kGroups, kEach = (Shape::kFetched + kGroups - 1) / kGroups;
@@ -60,8 +60,8 @@ struct RowsFetched {
   __device__ __forceinline__ std::byte* row_of(int t) const {
     return rings.row(ring, step.first + step.held + t - begin);
   }
-  // Appends them to the ring. They may overwrite rows that are being replayed, so only once nobody reads
-  // those.
+  // Appends them to the ring: only after all threads have read the pending rows, which they may
+  // overwrite.
   __device__ __forceinline__ void keep(int t) {
     if (step.keeps == 0) return;
     each(t, [&](const TokenPart& part, int i) { keep_token<kVersion, T, kGroups>(part, row_of(t + i)); });

@@ -28,20 +28,20 @@ struct WkvInputs {
   const float* bonus;  // [C], RWKV-6 only
 };
 
-// wkv_single.cu: for steps of one row per sequence, f16 states, heads of 64 channels; version 6 or 7.
+// Launches wkv_single.cu: steps of one row per sequence, f16 states, heads of 64 channels; version 6 or 7.
 void wkv_single(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&,
                 const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int multiprocessors);
 
-// wkv_deferred.cu: with deferred writes as batch.ring says (replay, append, write); heads of 64 channels.
+// Launches wkv_deferred.cu: deferred writes by batch.ring (replay, append, write); heads of 64 channels.
 void wkv_deferred(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&,
                   const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int64_t longest);
-// wkv_few.cu: the same, where `heads` (of all sequences) are few.
+// Return whether `heads` (of all sequences) are few enough for wkv_few.cu, and launch it.
 bool suits_wkv_few(int64_t heads, int multiprocessors);
 void wkv_few(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&, const LeaveWeights&,
              bool leaves, StateField wkv, Tensor y, int64_t longest, int multiprocessors);
 
-// Vectors over key channels are split in shared memory: first four channels of every lane, then the other
-// four, which avoids bank conflicts.
+// Returns where four of a lane's channels lie in a vector over key channels in shared memory: first four
+// channels of every lane, then the other four, which avoids bank conflicts.
 constexpr int place_of(int lane, int half) { return 4 * lane + 32 * half; }
 
 // Returns where channel c is. With f16 states a lane's two halves are adjacent in a row of the state, which
@@ -92,7 +92,7 @@ __device__ __forceinline__ float row_sums(const float (&x)[kRowsPerThread], int 
   const float sum = (odd ? b : a) + __shfl_xor_sync(kFullWarp, odd ? a : b, 2);
   return sum + __shfl_xor_sync(kFullWarp, sum, 1);
 }
-// The same for one row, in the same order; every lane gets the sum.
+// Does the same for one row, in the same order; every lane gets the sum.
 __device__ __forceinline__ float row_sums(const float (&x)[1], int) {
   float sum = x[0];
 #pragma unroll
@@ -214,7 +214,7 @@ __device__ void update_state(float (&state)[kRows][kKeys], SpreadToken& shared) 
 __device__ __forceinline__ bool writes_output() { return threadIdx.x / kWarp == kOutputWarp; }
 // Returns the first of the two channels that a thread of kOutputWarp writes.
 __device__ __forceinline__ int output_channel() { return 2 * (threadIdx.x % kWarp); }
-// Writes a token's output, by one warp; y: of the head.
+// Writes a token's output, by one warp; y: the head's.
 template <int kVersion, class T, class S>
 __device__ void write_head(const LeaveWeights& leave, bool leaves, const Float2& gate, int64_t channel,
                            const SpreadToken& shared, T* y) {

@@ -65,7 +65,7 @@ struct SlotStep {
   RingStep ring;
 };
 
-// Loads of states and tokens. With bulk copies one thread issues all of a stage's; without, every thread
+// Load states and tokens. With bulk copies one thread issues all copies of a stage; without, every thread
 // issues some.
 template <class T>
 __device__ __forceinline__ void fetch_state(SinglesShared<T>& shared, int place, const Half* from,
@@ -173,7 +173,8 @@ struct SinglesWalk {
   std::byte* staged;  // if kDeferred
   int64_t head, channel;
 
-  // Looked up well before it is needed. Past the last sequence: an empty step.
+  // Returns the step of a sequence; looked up well before it is needed. Past the last sequence: an empty
+  // step.
   __device__ __forceinline__ SlotStep slot_step(int64_t sequence) const {
     SlotStep current{};
     if (sequence >= batch.sequences) return current;

@@ -29,8 +29,8 @@ __device__ double draw_unit(const SampleJob& job) {
   return (static_cast<double>(bits) + 0.5) * 0x1p-52;
 }
 
-// grid.x: slices of the part; grid.y: jobs. Sums are of weights relative to the slice's best; not computed
-// where the draw needs no weights.
+// Surveys one slice of a job's part. grid.x: slices of the part; grid.y: jobs. Sums are of weights relative
+// to the slice's best; not computed where the draw needs no weights.
 __global__ void __launch_bounds__(kSurveyThreads)
     survey_kernel(const SampleJob* jobs, SampleLists lists, const __grid_constant__ VocabularyPart part,
                   int vocab) {
@@ -120,7 +120,7 @@ struct KeptIds {
   double share;    // fraction of its weight that each of them keeps
 };
 
-// Step 3. Narrows `from` to the ids that the limits can keep, listed where they are few enough.
+// Step 3: narrows `from` to the ids that the limits can keep, listed where they are few enough.
 __device__ KeptIds cut(const SampleJob& job, double total, Candidates& from, SelectMemory& shared) {
   const bool counted = job.top_k > 0 && job.top_k < from.vocab;
   const double wanted = job.top_p < 1.0f ? job.top_p * total * kMassUnits : kNoMassLimit;
@@ -171,7 +171,7 @@ __device__ int draw_cut(const SampleJob& job, Candidates from, const KeptIds& cu
   return id_of(key_in(above, place, shared));
 }
 
-// Steps 3 and 4 with top_k or top_p.
+// Runs steps 3 and 4 with top_k or top_p.
 __device__ __noinline__ int draw_limited(const SampleJob& job, Weights weights, int vocab, double total,
                                          uint64_t* list, DrawShared& shared) {
   // All ids lighter than this together weigh less than what top_p leaves out.
@@ -294,7 +294,7 @@ __global__ void __launch_bounds__(kDrawThreads)
   likely[blockIdx.x] = shared.list;
 }
 
-// The same for jobs for which surveys and one slice suffice.
+// Draws for jobs for which surveys and one slice suffice.
 __global__ void __launch_bounds__(kSmallDrawThreads)
     draw_surveyed_kernel(const SampleJob* jobs, SampleLists lists,
                          const __grid_constant__ VocabularyParts parts, int vocab, SampleResult* results) {

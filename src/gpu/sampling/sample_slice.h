@@ -75,7 +75,7 @@ __device__ inline double slices_total(const SurveyedShared& shared) {
   return total;
 }
 
-// Weights of one slice's ids whose values are in one piece, or of kept ones.
+// The weights of one slice's ids, whose values are in one piece, or of kept ones.
 struct SliceWeights {
   const Weights& weights;
   const float* stored;  // [id]

@@ -23,16 +23,16 @@ class Sampler {
 
   // Returns whether the device draws such a row; the host draws those with long lists of likely tokens.
   static bool draws(const SampleRow& row) { return row.params->top_logprobs <= kMostLikeliest; }
-  // Enqueues the draws of all rows but those that are left to the host (undrawn). `work`: f32 [min(rows,
-  // kMostAtOnce), V]. Returns false, with nothing enqueued, where memory for the parameters is short.
+  // Enqueues the draws of all rows but those left to the host (undrawn). `work`: f32 [min(rows, kMostAtOnce),
+  // V]. Returns false, with nothing enqueued, where memory for the parameters is short.
   bool begin(const Queue& queue, Tensor logits, std::span<const SampleRow> rows, Tensor work);
   // Waits for the draws and fills `out` for the rows that were drawn.
   void finish(std::span<SampledToken> out);
   // Returns the draws' results, in the order of their rows, in host memory that every device reads.
   const SampleResult* results() const { return static_cast<const SampleResult*>(results_.data()); }
 
-  // begin() in steps, for ranks that each have a part of the logits: each surveys what was packed and one
-  // draws, at most kMostAtOnce rows from `first` on per call.
+  // The steps of begin(), for ranks that each have a part of the logits: each rank surveys what was packed
+  // and one draws, at most kMostAtOnce rows from `first` on per call.
 
   // Packs the rows and copies them to the device in stream order; the copy of an earlier pack() must have
   // finished. Returns false where memory is short.
