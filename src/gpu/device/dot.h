@@ -29,7 +29,7 @@ __device__ __forceinline__ float dot2<Half>(uint32_t a, uint32_t b, float sum) {
 }
 #endif
 
-// The same for eight elements.
+// Does the same for eight elements.
 template <class T>
 __device__ __forceinline__ float dot8(const uint4& a, const uint4& b, float sum) {
   sum = dot2<T>(a.x, b.x, sum);

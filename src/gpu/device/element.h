@@ -60,7 +60,8 @@ template <>
 __device__ __forceinline__ float from_float<float>(float x) {
   return x;
 }
-// Saturates: a finite f32 must not become infinite in f16 (relu² exceeds 65504 from 256 on). NaN stays.
+// Converts and saturates: a finite f32 must not become infinite in f16 (relu² exceeds 65504 from 256 on). NaN
+// stays.
 template <>
 __device__ __forceinline__ Half from_float<Half>(float x) {
   const Half largest = __ushort_as_half(0x7bff);
@@ -126,7 +127,7 @@ __device__ __forceinline__ void store4(T* p, const Float4& v) {
   *reinterpret_cast<uint2*>(p) = make_uint2(pack_floats<T>(v.x[0], v.x[1]), pack_floats<T>(v.x[2], v.x[3]));
 }
 
-// Two consecutive elements.
+// Loads two consecutive elements.
 template <class T>
 __device__ __forceinline__ Float2 load2(const T* p) {
   const uint32_t v = *reinterpret_cast<const uint32_t*>(p);

@@ -7,7 +7,7 @@
 
 namespace fulmar::gpu {
 
-// g and q of this thread's lane 4g + q.
+// Return g and q of this thread's lane 4g + q.
 __device__ __forceinline__ int fragment_group() {
   const int lane = threadIdx.x % kWarp;
   return lane / 4;
@@ -23,7 +23,7 @@ struct Accumulator {
   static __device__ __forceinline__ constexpr int column(int q, int i) { return 2 * q + i % 2; }
 };
 
-// c[16, 8] += a[16, 16] * b[16, 8] over a warp. Lane 4g+q holds
+// Adds a[16, 16] * b[16, 8] to c[16, 8] over a warp. Lane 4g+q holds
 //   a: (g, 2q..), (g+8, 2q..), (g, 2q+8..), (g+8, 2q+8..), each a pair along k
 //   b: (2q.., g), (2q+8.., g), each a pair along k
 //   c: (g, 2q), (g, 2q+1), (g+8, 2q), (g+8, 2q+1)

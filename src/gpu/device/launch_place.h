@@ -23,16 +23,16 @@ struct LaunchShare {
 
 #ifdef FULMAR_DEVICE_CODE
 
-// Call at the kernel's start.
+// Begins a kernel; call first.
 __device__ __forceinline__ void pdl_begin(LaunchPlace place) {
   if (place != LaunchPlace::first) pdl_launch_next();
 }
-// Call before inputs are read, in place of pdl_wait.
+// Waits until inputs may be read; call in place of pdl_wait.
 __device__ __forceinline__ void pdl_wait_for_inputs(LaunchPlace place) {
   if (place != LaunchPlace::second) pdl_wait();
   if (place == LaunchPlace::first) pdl_launch_next();  // the second's inputs are ready, too
 }
-// Call at the kernel's end.
+// Ends a kernel; call last.
 __device__ __forceinline__ void pdl_end(LaunchPlace place) {
   if (place == LaunchPlace::second) pdl_wait();
 }

@@ -35,14 +35,14 @@ __device__ void wait_for_all(const Peers& p, Meeting meeting, uint32_t times) {
 struct Words {
   int64_t first, last;
   __device__ Words(int64_t first, int64_t last) : first(first), last(last) {}
-  // The range of a tensor's words that this block reduces.
+  // Computes the range of a tensor's words that this block reduces.
   __device__ explicit Words(int64_t all) {
     const int64_t shared = (all + gridDim.x - 1) / gridDim.x;
     const int64_t each = (max(shared, static_cast<int64_t>(kPeerThreads)) + 15) / 16 * 16;
     first = min(all, each * blockIdx.x);
     last = min(all, first + each);
   }
-  // The part of a block's range that `rank` reduces (two-shot).
+  // Computes the part of a block's range that `rank` reduces (two-shot).
   __device__ Words(const Words& block, int rank, int size) {
     const int64_t count = block.last - block.first;
     first = block.first + count * rank / size;
@@ -114,7 +114,7 @@ __device__ uint4* mail_of(const Peers& p, int owner, int from, uint32_t times) {
 __device__ uint64_t flagged(uint32_t bits, uint32_t flag) { return static_cast<uint64_t>(flag) << 32 | bits; }
 __device__ bool has_come(uint64_t number, uint32_t flag) { return number >> 32 == flag; }
 
-// Splits a 16-byte word over two planes, so that a warp's writes are contiguous.
+// Stores a 16-byte word split over two planes, so that a warp's writes are contiguous.
 __device__ void push_flagged(uint4* mail, int64_t capacity, int64_t at, const uint4& word, uint32_t flag) {
   store_relaxed_system(mail + at, {flagged(word.x, flag), flagged(word.y, flag)});
   store_relaxed_system(mail + capacity + at, {flagged(word.z, flag), flagged(word.w, flag)});
@@ -133,7 +133,7 @@ __device__ uint4 wait_flagged(const Peers& p, int from, const uint4* mail, int64
           static_cast<uint32_t>(high.y)};
 }
 
-// Data and flag arrive in one 64-bit word (low-latency protocol), so no fence and no separate flag is needed.
+// All-reduces with data and flag in one 64-bit word (low-latency protocol): no fence and no separate flag.
 template <class T>
 __global__ void __launch_bounds__(kPeerThreads)
     flagged_sum_kernel(const __grid_constant__ Peers p, const uint4* partial, float* x, int64_t count) {
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kPeerThreads)
   if (threadIdx.x == 0) sums_so_far(p) = times;
 }
 
-// Software pipeline: one piece is being pushed while the one before is awaited and reduced.
+// All-reduces in a software pipeline: one piece is pushed while the one before is awaited and reduced.
 template <class T>
 __global__ void __launch_bounds__(kPeerThreads)
     one_shot_kernel(const __grid_constant__ Peers p, const uint4* partial, float* x, int64_t count) {
@@ -308,7 +308,7 @@ __global__ void __launch_bounds__(kPeerThreads)
   times_met(p, Meeting::summed) = summed;
 }
 
-// Blocks stride over the rows.
+// Gathers; blocks stride over the rows.
 __global__ void __launch_bounds__(kPeerThreads)
     gather_kernel(const __grid_constant__ Peers p, const float* part, int64_t rows, int64_t cols,
                   float* whole, int64_t stride, bool fours) {

@@ -12,12 +12,12 @@
 
 namespace fulmar::gpu {
 
-// x += the sum over all ranks of `partial`, at most `capacity` words, contiguous; x f32. Two-shot rounds the
-// sums to the type of `partial`.
+// Adds to x, f32, the sum over all ranks of `partial`, at most `capacity` words, contiguous. Two-shot rounds
+// the sums to the type of `partial`.
 void peer_add_sum(const Queue&, const Peers&, const Tensor& partial, const Tensor& x, SumWay way);
-// x += sum, both contiguous, x f32: the second step of an all-reduce by the vendor's library.
+// Adds `sum` to x, both contiguous, x f32: the second step of an all-reduce by the vendor's library.
 void add_library_sum(const Queue&, const Tensor& sum, const Tensor& x);
-// x [1, C] += the sum over all ranks and rows of `parts`, f32 [n, C]; only where suits_add_parts is true.
+// Adds to x [1, C] the sum over all ranks and rows of `parts`, f32 [n, C]; needs suits_add_parts.
 bool suits_add_parts(const Peers&, const Tensor& parts);
 void peer_add_parts(const Queue&, const Peers&, const Tensor& parts, const Tensor& x);
 // Writes `part` (f32) to columns [first, first + n) of `whole` [rows, V], which is in rank 0's memory on

@@ -11,7 +11,7 @@ namespace fulmar::gpu {
 constexpr int kMostPeers = 8;
 constexpr int kPeerBlocks = 256;  // of each all-reduce; block i synchronises with block i of the other ranks
 
-// In mapped host memory.
+// What kernels and host tell each other, in mapped host memory.
 struct PeerNews {
   volatile uint32_t missing;  // 1 + the rank that timed out; 0: none
   volatile uint32_t closed;   // nonzero: stop waiting

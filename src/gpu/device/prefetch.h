@@ -22,8 +22,8 @@ struct Prefetch {
   bool any() const { return bytes[0] > 0; }
 };
 
-// At batch 1: how many bytes of a matrix to prefetch, provided it is at least `least_share` times that large.
-// Smaller matrices lose by it, and prefetching more delays the kernel's own reads.
+// At batch 1, the bytes of a matrix to prefetch if it is at least `least_share` times that large. Smaller
+// matrices lose by it, and prefetching more delays the kernel's own reads.
 struct PrefetchDepth {
   int64_t bytes, least_share;
 };
@@ -35,8 +35,8 @@ struct PrefetchDepths {
 constexpr PrefetchDepths kPrefetchSquare{{int64_t{4} << 20, 8}, {int64_t{2} << 20, 4}};
 constexpr PrefetchDepths kPrefetchSquare6{{int64_t{2} << 20, 8}, {int64_t{2} << 20, 4}};
 constexpr PrefetchDepths kPrefetchKey{{int64_t{12} << 20, 8}, {int64_t{8} << 20, 4}};
-// Returns the beginnings of at most kMostPrefetched matrices, as deep as the first one's format wants; empty
-// where that one is too small.
+// Returns the beginnings of at most kMostPrefetched matrices, as deep as the first one's format demands;
+// empty where that one is too small.
 Prefetch prefetch_of(std::initializer_list<const Weight*> weights, const PrefetchDepths& depths);
 
 constexpr unsigned kPrefetchBlocks = 64;  // extra blocks of a launch that only prefetch

@@ -61,7 +61,7 @@ __device__ __forceinline__ void prefetch_l2(const void* address, uint32_t bytes)
 
 // ---- bulk copies (cp.async.bulk) and the mbarriers that count them
 
-// Whether the target has bulk copies; kernels branch on it at compile time.
+// True if the target has bulk copies; kernels branch on it at compile time.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 constexpr bool kBulkCopies = true;
 #define FULMAR_BULK(...) asm volatile(__VA_ARGS__)
@@ -70,8 +70,8 @@ constexpr bool kBulkCopies = false;
 #define FULMAR_BULK(...) no_such_instruction()
 #endif
 
-// Barriers in shared memory: a phase ends when `count` threads have arrived and the expected bytes have been
-// copied.
+// Initialises a barrier in shared memory, whose phase ends when `count` threads have arrived and the expected
+// bytes have been copied.
 __device__ __forceinline__ void mbarrier_init(uint64_t* barrier, uint32_t count) {
   FULMAR_BULK("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count));
 }
@@ -99,8 +99,8 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity
       : "memory");
 }
 
-// Bulk copies of `bytes` bytes to shared memory (completion counted by the barrier) and from it; addresses
-// and sizes are multiples of 16.
+// Copy `bytes` bytes to shared memory (the barrier counts completion), or from it; addresses and sizes are
+// multiples of 16.
 __device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
   FULMAR_BULK("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                   shared_address(to)),
@@ -166,7 +166,7 @@ __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
          __half_as_ushort(__float2half_rn(half(low)));
 #endif
 }
-// The same with rounding toward zero.
+// Does the same with rounding toward zero.
 __device__ __forceinline__ uint32_t pack_truncated(float low, float high) {
 #if defined(__CUDA_ARCH__)
   uint32_t word;

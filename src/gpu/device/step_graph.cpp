@@ -7,7 +7,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-// Returns whether a call succeeded; false where it ran out of memory.
+// Returns false, and clears the error, where a call ran out of memory; throws on any other error.
 bool had_memory(cudaError_t error) {
   if (error == cudaErrorMemoryAllocation) {
     forget_failure();

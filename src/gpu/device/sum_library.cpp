@@ -86,8 +86,8 @@ std::unique_ptr<SumLibrary> SumLibrary::open(std::span<const int> devices, std::
   return library->meet_once(devices, queues) ? std::move(library) : nullptr;
 }
 
-// The library connects ranks at their first all-reduce; doing that here keeps later calls from blocking the
-// calling thread.
+// Connects the ranks, which the library does at their first all-reduce: here, so that later calls do not
+// block the calling thread.
 bool SumLibrary::meet_once(std::span<const int> devices, std::span<const Queue> queues) {
   constexpr size_t kBytes = size_t{32} << 20;
   std::vector<Buffer> numbers;

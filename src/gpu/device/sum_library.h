@@ -25,8 +25,8 @@ class SumLibrary {
   SumLibrary(const SumLibrary&) = delete;
   SumLibrary& operator=(const SumLibrary&) = delete;
 
-  // All-reduce into `sum`, called on each rank's thread alike: rounded in the numbers' type, the same bits on
-  // every rank; both tensors contiguous.
+  // All-reduces into `sum`; called on each rank's thread in the same order. Rounds in the numbers' type, to
+  // the same bits on every rank; both tensors contiguous.
   void sum(size_t rank, const Queue& queue, const Tensor& numbers, const Tensor& sum);
   // Aborts all communication, on the devices too, from any thread.
   void abort();

@@ -7,8 +7,8 @@
 
 namespace fulmar::gpu {
 
-// publish: a release at system scope, for all that the block wrote before the last barrier.
-// load_acquire_system: an acquire, for what the block reads after the next barrier.
+// Publishes a flag: a release at system scope, for all that the block wrote before the last barrier.
+// load_acquire_system returns it: an acquire, for what the block reads after the next barrier.
 __device__ __forceinline__ void publish(uint32_t* address, uint32_t value) {
 #if defined(__CUDA_ARCH__)
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");

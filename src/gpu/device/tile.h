@@ -51,7 +51,7 @@ __device__ __forceinline__ T opaque(T x) {
   return x;
 }
 
-// This thread's lane in its wave.
+// Returns this thread's lane in its wave.
 template <class Layout>
 __device__ __forceinline__ int tile_lane() {
   return opaque(static_cast<int>(threadIdx.x)) % Layout::kLanes;
@@ -61,8 +61,8 @@ __device__ __forceinline__ int tile_wave() {
   return static_cast<int>(threadIdx.x) / Layout::kLanes;
 }
 
-// sums[i, j] += a[i, k] * b[j, k] for k < 16. All lanes of the wave call. Rows are `stride` apart; strides
-// are multiples of 8 and addresses 16-byte aligned.
+// Computes sums[i, j] += a[i, k] * b[j, k] for k < 16. All lanes of the wave call. Rows are `stride` apart;
+// strides are multiples of 8 and addresses 16-byte aligned.
 template <class Layout>
 __device__ __forceinline__ void multiply_tiles(const Half* a, int a_stride, const Half* b, int b_stride,
                                                TileSums<Layout>& sums) {

@@ -17,7 +17,7 @@ namespace fulmar::gpu {
 
 constexpr const char* kVendorDevice = "cuda";  // as --device names it
 
-// Whether the target has the mma.sync fragments that fragment.h describes, and whether the build has code for
+// True if the target has the mma.sync fragments that fragment.h describes; true if the build has code for
 // compute capability 9.0.
 constexpr bool kMatrixUnits = true, kHopperCode = true;
 

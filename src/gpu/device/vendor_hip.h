@@ -107,7 +107,7 @@ inline std::string target_of(const hipDeviceProp_t& properties) { return propert
 inline size_t most_shared_memory(const hipDeviceProp_t& properties) { return properties.sharedMemPerBlock; }
 constexpr int kLeastArchitecture = 0;  // none: the build has code for a target or has not
 
-// No programmatic dependent launch (a kernel starts when the one before has finished) and no clusters.
+// Launches a kernel without PDL (it starts when the previous one has finished) and without clusters.
 template <class... Parameters, class... Arguments>
 hipError_t launch_kernel(StreamHandle stream, bool, unsigned, void (*kernel)(Parameters...), dim3 grid,
                          dim3 block, size_t shared_bytes, Arguments&&... arguments) {
@@ -135,7 +135,7 @@ __device__ __forceinline__ void no_such_instruction() { __builtin_trap(); }
 
 }  // namespace fulmar::gpu
 
-// Shuffles among the 32 lanes of a warp, half of a wave on targets whose waves have 64.
+// Shuffle among the 32 lanes of a warp, half of a wave on targets whose waves have 64.
 template <class T>
 __device__ __forceinline__ T __shfl_sync(unsigned, T x, int lane, int width = 32) {
   return __shfl(x, lane, width);
@@ -148,24 +148,24 @@ template <class T>
 __device__ __forceinline__ T __shfl_up_sync(unsigned, T x, unsigned by, int width = 32) {
   return __shfl_up(x, by, width);
 }
-// The ballot of this thread's warp alone.
+// Returns the ballot of this thread's warp alone.
 __device__ __forceinline__ unsigned __ballot_sync(unsigned, int predicate) {
   const auto wave = static_cast<uint64_t>(__ballot(predicate));
   return static_cast<unsigned>(wave >> (__lane_id() / 32 * 32));
 }
 __device__ __forceinline__ unsigned __activemask() { return __ballot_sync(0, 1); }
-// Lanes of a wave run in lockstep; this only orders the compiler and memory.
+// Orders the compiler and memory only: lanes of a wave run in lockstep.
 __device__ __forceinline__ void __syncwarp(unsigned = 0xffffffffu) {
   __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
   __builtin_amdgcn_wave_barrier();
 }
 
-// Loads and stores without cache hints.
+// Load and store without cache hints.
 template <class T>
 __device__ __forceinline__ T __ldcs(const T* p) {
   return *p;
 }
-// Loads that bypass all caches, to see other devices' writes.
+// Loads past all caches, to see other devices' writes.
 template <class T>
 __device__ __forceinline__ T __ldcv(const T* p) {
   static_assert(sizeof(T) % sizeof(uint32_t) == 0);
@@ -178,7 +178,7 @@ __device__ __forceinline__ T __ldcv(const T* p) {
   memcpy(&x, words, sizeof(T));
   return x;
 }
-// Loads that bypass the compute unit's caches, to see other blocks' writes.
+// Loads past the compute unit's caches, to see other blocks' writes.
 template <class T>
 __device__ __forceinline__ T __ldcg(const T* p) {
   static_assert(sizeof(T) % sizeof(uint32_t) == 0);
@@ -205,7 +205,7 @@ __device__ __forceinline__ __half __hmax_nan(__half a, __half b) {
   return __hisnan(a) ? a : __hgt(b, a) || __hisnan(b) ? b : a;
 }
 
-// Copies to shared memory synchronously: there is nothing to wait for but the barrier after each wait.
+// Copies to shared memory synchronously: the barrier after each wait is all there is to wait for.
 __device__ __forceinline__ void __pipeline_memcpy_async(void* to, const void* from, size_t bytes,
                                                         size_t zeros = 0) {
   if (zeros > 0) {

@@ -5,8 +5,8 @@
 
 namespace fulmar::gpu {
 
-// A butterfly step: each lane sends half of its numbers to its partner and adds the half that it receives,
-// until one is left.
+// Does a butterfly step: each lane sends half of its numbers to its partner and adds the half that it
+// receives, until one is left.
 template <int kHalf, int kOffset, int kCount>
 __device__ __forceinline__ void share_out_sums(float (&x)[kCount]) {
   if constexpr (kHalf > 0) {

@@ -54,7 +54,7 @@ struct alignas(16) AttendShared {
   uint4 low[kLowRankPaths7][2][kMostAttendRank / 8];
 };
 
-// Which tile of which path a warp multiplies, and its first piece.
+// The tile and path that a warp multiplies, and its first piece.
 struct Role {
   int path, tile, share, shares;
 };
@@ -111,8 +111,8 @@ __device__ void multiply_pieces(const WeightPieces& weights, const Role& role, i
   to[8] = sum[2] + sum[3] / kRemainderScale<T>;
 }
 
-// Constant data, so it may be loaded before the previous kernel has finished; loaded on use, each would cost
-// a microsecond.
+// Loads the layer's vectors: constant data, which may be loaded before the previous kernel has finished.
+// Loaded on use, each would cost a microsecond.
 template <class T>
 __device__ void bring_vectors(const AttendRowArguments<T>& a, int64_t channel, AttendShared& shared) {
   constexpr int kPiecesOfHead = kHeadSize / 4;

@@ -45,7 +45,7 @@ struct RowAhead {
       if (in.pending != nullptr) pending[i] = *reinterpret_cast<const uint2*>(added + piece.at(i));
     }
   }
-  // Call after begin_pull.
+  // Loads the other rank's addend. Call after begin_pull.
   __device__ __forceinline__ void fetch_theirs(const EnterInputs& in, int64_t r,
                                                const RowPiece<kVectors>& piece, const Pull& pull) {
     if constexpr (kPulls<Pull>) {
@@ -73,7 +73,7 @@ struct RowAhead {
   }
 };
 
-// v = x + pending, which is also stored to x.
+// Sets v = x + pending and stores it to x.
 template <class T, int kVectors, class Pull>
 __device__ void absorb(const EnterInputs& in, int64_t r, const RowPiece<kVectors>& piece, const Pull& pull,
                        Float4 (&v)[kVectors]) {
@@ -124,9 +124,9 @@ struct EnterWeights {
   }
 };
 
-// Every row is the only one of its sequence. What does not depend on the previous kernel is loaded before
-// pdl_wait. Three blocks of 512 threads per SM: 320 rows in one wave. kEarlyMixes: mix vectors are loaded
-// early, too; worth the registers only with many mixes.
+// Computes one row a block, each the only one of its sequence. What does not depend on the previous kernel is
+// loaded before pdl_wait. Three blocks of 512 threads per SM: 320 rows in one wave. kEarlyMixes: loads mix
+// vectors early, too; worth the registers only with many mixes.
 template <class T, int kVectors, bool kEarlyMixes, class Pull>
 __global__ void __launch_bounds__(kMostThreads<kVectors>, kVectors == 2 ? 3 : 1)
     enter_single_kernel(Batch batch, EnterInputs in, const __grid_constant__ Pull pull, Slots<float> carry,
@@ -178,8 +178,8 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>, kVectors == 2 ? 3 : 1)
   }
 }
 
-// The same for many rows with an addend to be pulled: a block processes several rows, and prefetches the next
-// one over the link while it computes one.
+// Does the same for many rows with an addend to be pulled: a block processes several rows, and prefetches the
+// next one over the link while it computes one.
 template <class T, int kVectors>
 __global__ void __launch_bounds__(kMostThreads<kVectors>)
     enter_singles_kernel(Batch batch, EnterInputs in, const __grid_constant__ PeerPull pull,
@@ -359,8 +359,8 @@ Fronts<T> fronts_of(const EnterPlan& plan, Tensor fronts) {
 
 }  // namespace
 
-// One wave of blocks, with as few rows each as that allows: vectors in registers and the row before are
-// loaded once for all rows of a block.
+// Plans one wave of blocks, with as few rows each as that allows: a block loads vectors into registers, and
+// the row before, once for all of its rows.
 EnterPlan plan_enter(const Batch& batch, int64_t cols, int multiprocessors, bool fixed_order) {
   const bool wide = fixed_order || batch.rows <= kMostWideRows;
   if (batch.decode_only()) {

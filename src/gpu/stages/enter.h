@@ -24,7 +24,7 @@ struct EnterPlan {
   // per SM.
   bool wide = true;
 };
-// `fixed_order`: moments are summed in one order at any batch size.
+// Plans a step. `fixed_order`: moments are summed in one order at any batch size.
 EnterPlan plan_enter(const Batch&, int64_t cols, int multiprocessors, bool fixed_order = false);
 
 // The addend of x: `pending`, or with two ranks the sum of both ranks', the other's read through `pull`.
@@ -33,18 +33,18 @@ struct EnterAddend {
   const PeerPull* pull = nullptr;  // null: one rank, or already summed
 };
 
-// Call before enter where sequences have several rows: saves in fronts [2 * plan.blocks, C] the rows before
-// each block's first one, which enter overwrites.
+// Saves in fronts [2 * plan.blocks, C] the rows before each block's first one, which enter overwrites. Call
+// before enter where sequences have several rows.
 void enter_fronts(const Queue&, const Batch&, const Norm&, Tensor x, const EnterAddend&, StateField carry,
                   const EnterPlan&, Tensor fronts);
-// x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). `z` [rows, C] is written unless empty.
-// `fronts` is empty where every sequence has one row.
+// Sets x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). Writes `z` [rows, C] unless it is
+// empty. `fronts` is empty where every sequence has one row.
 void enter(const Queue&, const Batch&, const Norm&, Tensor x, const EnterAddend&, StateField carry,
            const Mixes&, Tensor z, const EnterPlan&, Tensor fronts, const Prefetch& = {});
 
-// The same in one kernel for sequences of few rows, as when drafts are checked; compute capability 9.0
-// (sm90/enter_short.cu). suits_enter_short: at most kMostShortRows rows each, few in all, C at most 4,096. z
-// of rows that may be rolled back is appended to the shift ring, as by keep_shifts.
+// Does the same in one kernel for sequences of few rows, as when drafts are checked; compute capability 9.0
+// (sm90/enter_short.cu). suits_enter_short: at most kMostShortRows rows each, few in all, C at most 4,096.
+// Appends z of rows that may be rolled back to the shift ring, as keep_shifts does.
 constexpr int64_t kMostShortRows = 8;
 bool suits_enter_short(const Batch&, int64_t cols);
 void enter_short(const Queue&, const Batch&, const Norm&, Tensor x, Tensor pending, StateField carry,

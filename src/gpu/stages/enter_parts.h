@@ -36,7 +36,7 @@ __device__ void store_mixes(const MixPointers& mixes, int64_t row, int64_t c, co
   }
 }
 
-// Rounds as a store to memory would, so that one row and many give the same bits.
+// Returns v rounded as a store to memory would round it, so that one row and many give the same bits.
 template <class T>
 __device__ Float4 rounded(const Float4& v) {
   Float4 out;

@@ -1,8 +1,8 @@
 // relu² feed-forward of one to eight rows with quantised weights, fused into one kernel and a reduction:
-// every block streams its tiles of the key matrix past inputs in shared memory (packed_stream.h), then
-// multiplies the hidden channels that relu² leaves nonzero in any row by their rows of the value matrix
-// (stored transposed, [F, C]). One block per SM keeps the partial sums few, which sum_parts adds up in order.
-// A block's hidden channels are whole groups of 32, which share scales in the value matrix: a lane keeps to
+// every block streams its tiles of the key matrix past inputs in shared memory (gemm/skinny_q_stream.h), then
+// multiplies the hidden channels that are nonzero after relu² in any row by their rows of the value matrix
+// (stored transposed, [F, C]). One block per SM keeps the partial sums few; sum_parts adds them up in order.
+// A block's hidden channels are whole groups of 32, which share scales in the value matrix: a lane stays in
 // one group, and loads its scales once for eight outputs.
 #include <algorithm>
 
@@ -39,7 +39,7 @@ __device__ void prefetch_value_scales(const PackedMatrix& m, const HiddenGroups&
   }
 }
 
-// part[tile][warp][channel][column]: each warp's partial sums over its slice of K.
+// Computes part[tile][warp][channel][column], each warp's partial sums over its slice of K.
 template <class T, CodeKind kKind, ScaleLayout kScales>
 __device__ __forceinline__ void stream_packed_keys(const FfnPackedArguments<T>& a, const HiddenGroups& own,
                                                    uint4* shared, float* part, const uint32_t* table) {
@@ -85,7 +85,7 @@ __device__ void find_hidden(const FfnPackedArguments<T>& a, const HiddenGroups& 
   }
 }
 
-// One warp per group. Lanes without a kept channel pad the last quad with zeros.
+// Collects a group's kept channels; one warp per group. Lanes without one pad the last quad with zeros.
 template <class T>
 __device__ void keep_group_quads(const FfnPackedArguments<T>& a, const HiddenGroups& own,
                                  KeptQuads<T>& kept) {

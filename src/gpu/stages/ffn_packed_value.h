@@ -29,8 +29,8 @@ struct FfnPackedArguments {
 
 using HiddenGroups = EqualShare;  // a block's groups of 32 hidden channels
 
-// Hidden channels of each group that relu² leaves nonzero in any row, in quads (fours), and their values,
-// padded with zeros to whole quads.
+// The hidden channels of each group that are nonzero after relu² in any row, in quads (fours), and their
+// values, padded with zeros to whole quads.
 template <class T>
 struct KeptQuads {
   static constexpr int kStride = kMostChannels + 8;  // against bank conflicts
@@ -40,7 +40,7 @@ struct KeptQuads {
   bool any[kMostChannels];
   int quads[kMostGroups];
 
-  // The value-matrix row of channel i of a quad.
+  // Returns the value-matrix row of channel i of a quad.
   struct QuadRows {
     int64_t first;
     uint32_t places;
@@ -209,7 +209,7 @@ class QuadCursor {
     do group++;
     while (group < own_.count && kept_.quads[group] == 0);
   }
-  // Returns its offset in shared memory.
+  // Returns the quad's offset in shared memory.
   __device__ __forceinline__ int quad() const { return group * kPackedGroup + step * kValueQuad; }
 
   int group = -1, step = 0;
@@ -277,7 +277,7 @@ class LoneValue {
     store4(to, Float4{{sum[0], sum[1], sum[2], sum[3]}});
     store4(to + 4, Float4{{sum[4], sum[5], sum[6], sum[7]}});
   }
-  // Advances to the next quad.
+  // Loads a quad's codes and advances to the next quad.
   __device__ __forceinline__ void fetch(Codes& to, QuadCursor<T>& at, int out) const {
     if (!at.valid()) return;
     load_value_codes<kKind>(to, a_.value, out, kept_.rows(at.quad(), own_.first + at.group));

@@ -81,7 +81,7 @@ __device__ void stream_keys(const FfnRowArguments<T>& a, const BlockChannels& sh
   }
 }
 
-// Hidden channels of the block that relu² leaves nonzero: numbers and values, in order.
+// The block's hidden channels that are nonzero after relu²: indices and values, in order.
 struct Kept {
   int count;
   int channel[kMostFfnTiles * kFfnTileOut];
@@ -112,7 +112,7 @@ __device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& 
   __syncthreads();
 }
 
-// Every thread accumulates kVectors pieces of eight outputs.
+// Multiplies the kept channels by their value rows: a thread accumulates kVectors pieces of eight outputs.
 template <class T, int kVectors>
 __device__ void multiply_values(const FfnRowArguments<T>& a, const Kept& kept) {
   float sum[kVectors][kFfnVector] = {};

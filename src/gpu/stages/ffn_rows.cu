@@ -40,9 +40,9 @@ struct FfnRowsArguments {
 
 using HiddenTiles = EqualShare;  // a block's tiles of hidden channels
 
-// part[tile][warp][channel][row]: each warp's partial sums (split-K within the block). Weights of the next
-// tile are in flight while one is multiplied, those of the first before the previous kernel has finished
-// (PDL).
+// Computes part[tile][warp][channel][row], each warp's partial sums (split-K within the block). Weights of
+// the next tile are in flight while one is multiplied; those of the first are loaded before the previous
+// kernel has finished (PDL).
 template <class T, int kPieces>
 __device__ void stream_key_tiles(const FfnRowsArguments<T>& a, const HiddenTiles& own, float* part) {
   const int warp = threadIdx.x / kWarp, g = fragment_group(), q = fragment_place();
@@ -90,8 +90,8 @@ __device__ void stream_key_tiles(const FfnRowsArguments<T>& a, const HiddenTiles
   }
 }
 
-// Hidden channels of the block that relu² leaves nonzero in any row, in order, and their values, padded with
-// zeros to whole steps of the value GEMM.
+// The block's hidden channels that are nonzero after relu² in any row, in order, and their values, padded
+// with zeros to whole steps of the value GEMM.
 template <class T>
 struct KeptChannels {
   static constexpr int kStride = kMostHidden + 8;  // against bank conflicts

@@ -18,8 +18,8 @@ struct RowMix {
   Pair out;
 };
 constexpr int kMostRowMixes = 6;
-// z = norm(x); out = lerp(z, carried, mix) for each mix; carried <- z. An empty carry is neither read nor
-// written. x f32 [1, C].
+// Computes z = norm(x); out = lerp(z, carried, mix) for each mix; then carried = z. An empty carry is neither
+// read nor written. x f32 [1, C].
 void enter_row(const Queue&, const Batch&, const Norm&, Tensor x, StateField carry, std::span<const RowMix>,
                const Prefetch& = {});
 
@@ -58,8 +58,8 @@ struct FfnRow {
 int64_t ffn_row_parts(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate = {});
 // Writes the partial sums to parts, f32 [ffn_row_parts, C].
 void ffn_row(const Queue&, const FfnRow&, Tensor parts);
-// Adds up the parts into `out` [1, C]: added to an f32 `out` if `adds`, else stored; in the activation type
-// stored, times sigmoid(gate.out).
+// Adds up the parts into `out` [1, C]: adds the sum to an f32 `out` if `adds`, else stores it; an `out` in
+// the activation type gets the sum times sigmoid(gate.out).
 void sum_parts(const Queue&, Tensor parts, Tensor out, const FfnRowGate& gate = {}, const RowNorm& made = {},
                bool adds = true);
 

@@ -11,7 +11,7 @@
 namespace fulmar::gpu {
 
 // ---- RWKV-7: with project7's elementwise tail (math/finish7.h); heads of 64
-// Most rows for low_rank_finish7; above, finish_panels7 is faster where it runs.
+// The most rows for low_rank_finish7; above, finish_panels7 is faster where it runs.
 constexpr int64_t kMostLowRankRows = 64;
 // Returns whether both support a second low-rank matrix: plain 16-bit weights [C, R] as stored, R a multiple
 // of 8.
@@ -21,16 +21,17 @@ struct LowRows7 {  // outputs of the first low-rank GEMMs, activations applied; 
 };
 void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
                       const Projected7&);
-// The same for more rows, as the epilogue of the wgmma GEMM; compute capability 9.0.
+// Does the same for more rows, as the epilogue of the wgmma GEMM; compute capability 9.0.
 void finish_panels7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
                     const Projected7&, int multiprocessors);
 
 // ---- RWKV-6: any number of rows
 bool suits_low_rank6(Tensor low, const Weight& second);
-// mixed[i] = z + (previous - z) * (mix row i + low part i @ mix_w2[i]^T); low [rows, 5 * Rm], tanh applied
+// Sets mixed[i] = z + (previous - z) * (mix row i + low part i @ mix_w2[i]^T); low [rows, 5 * Rm], tanh
+// applied.
 void mix6(const Queue&, const TimeMix6&, Tensor z, Tensor previous, Tensor low,
           std::span<const Tensor, 5> mixed);
-// u = bias + low @ second^T; tanh applied to low
+// Sets u = bias + low @ second^T; tanh applied to low.
 void decay6(const Queue&, const LowRank& w, Tensor low, Tensor u, const Prefetch& = {});
 
 }  // namespace fulmar::gpu

@@ -46,7 +46,7 @@ __device__ constexpr int channel_of(int tile, int column) {
   return kPathChannels * (column / 2) + 2 * tile + column % 2;
 }
 
-// [path][step][tile][lane], in the register order of mma's lanes; zero beyond the rank.
+// Loads [path][step][tile][lane], in the register order of mma's lanes; zero beyond the rank.
 template <class T>
 __device__ void fetch_path_weights(const Paths<T>& paths, int first_path, int count, int64_t channel,
                                    uint4* weights) {
@@ -86,7 +86,7 @@ struct LowRankPiece {
   }
 };
 
-// Loads the left operand: the lane's two rows (low and high), eight inputs per step.
+// Multiplies the lane's two rows of the left operand (low and high), eight inputs per step.
 template <class T>
 __device__ void multiply_low_rank(const T* low, const T* high, const uint4* weights, int rank,
                                   float (&sum)[kLowRank6Tiles][4]) {
@@ -104,7 +104,7 @@ __device__ void multiply_low_rank(const T* low, const T* high, const uint4* weig
   }
 }
 
-// One warp: 16 rows from `first` on, all paths of the block.
+// Computes 16 rows from `first` on, all paths of the block, by one warp.
 template <class T, bool kMixes>
 __device__ void finish_paths(const Paths<T>& paths, int first, int first_path, int count, int64_t channel,
                              const uint4* weights) {
@@ -143,7 +143,7 @@ __device__ void finish_paths(const Paths<T>& paths, int first, int first_path, i
   }
 }
 
-// Grid: channels, groups of paths, groups of rows.
+// Computes outputs of some paths. Grid: channels, groups of paths, groups of rows.
 template <class T, bool kMixes>
 __global__ void __launch_bounds__(kLowRank6Threads)
     low_rank6_kernel(const __grid_constant__ Paths<T> paths, const __grid_constant__ Prefetch ahead) {

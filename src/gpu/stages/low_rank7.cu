@@ -53,7 +53,7 @@ __device__ void finish_path(const LowRankFinish<T>& to, int path, int row, int64
   }
 }
 
-// One block per head, path and group of rows: four tiles of 16 outputs, two warps each.
+// Computes a path's outputs of one head and a group of rows: four tiles of 16 outputs, two warps each.
 template <class T, int kTiles>
 __global__ void __launch_bounds__(kLowRank7Threads, 2)
     low_rank_finish7_kernel(const __grid_constant__ LowRankFinish<T> to) {

@@ -139,7 +139,7 @@ void restore_shifts_of(const Queue& queue, const State& state, int64_t slot, int
   });
 }
 
-// The mix is f32 [1, C] or T [rows, C]; `delta` [rows, C] is added to it where given.
+// Mixes by a vector, f32 [1, C] or T [rows, C]; `delta` [rows, C] is added to it where given.
 template <class T>
 void lerp_of(const Queue& queue, Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out) {
   const auto a = rows_of<T>(z), b = rows_of<T>(other), to = rows_of<T>(out), per_row = rows_of<T>(mix);

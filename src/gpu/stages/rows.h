@@ -11,7 +11,7 @@ namespace fulmar::gpu {
 
 void embed(const Queue&, const Batch&, const Embedding&, Tensor out);
 void add(const Queue&, Tensor x, Tensor pending);
-// z = layer_norm(x + pending), x updated; an empty pending counts as zero
+// Sets x += pending (empty: zero) and z = layer_norm(x).
 void add_norm(const Queue&, Tensor x, Tensor pending, const Norm&, Tensor z);
 void shift(const Queue&, const Batch&, Tensor z, StateField carry, Tensor out);
 // Appends z of the rows that may be rolled back to the shift ring.
@@ -24,7 +24,7 @@ void multiply(const Queue&, Tensor a, Tensor b, Tensor out);
 void multiply_sigmoid(const Queue&, Tensor x, Tensor raw);  // x *= sigmoid(raw)
 void narrow(const Queue&, Tensor wide, Tensor out);         // f32 to activation type
 void gather_rows(const Queue&, Tensor x, const int32_t* rows, Tensor out);
-// RWKV-7a: transformed[t] = low[t] @ (s_emb[token] + matrix[t]) as [D, D]
+// Sets transformed[t] = low[t] @ (s_emb[token] + matrix[t]) as [D, D] (RWKV-7a).
 void transform_by_token(const Queue&, const Batch&, const ChannelMix7&, Tensor matrix, Tensor low,
                         Tensor transformed);
 

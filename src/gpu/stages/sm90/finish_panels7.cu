@@ -90,7 +90,7 @@ struct FinishProject7 {
   }
 };
 
-// K is short, so the shape with fewer subtiles per SM, one after the other, is faster.
+// Calls f(shape) with the shape of fewer subtiles per SM, one after the other: K is short.
 template <class F>
 void with_finish_shape(GemmList products, int multiprocessors, F&& f) {
   const auto subtiles = [&](auto shape) {
