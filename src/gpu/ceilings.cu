@@ -1,4 +1,4 @@
-// What this GPU reaches at best: reading, copying, and a large product of the GEMM library.
+// Measures what this GPU reaches at best: reading, copying, and a large product of the GEMM library.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -17,12 +17,12 @@ namespace {
 constexpr size_t kMostBufferBytes = size_t{2} << 30;  // of each buffer: many times the last cache
 constexpr int64_t kProductSize = 8192;
 constexpr int kRounds = 25;
-// The driver clears memory that was given back (scrubbing) behind everybody's back, at some 550 GB/s: reading
-// is 13 % slower until that is over, for 100 GB a fifth of a second.
+// The driver clears memory that was freed (scrubbing) in the background, at some 550 GB/s: reading is 13 %
+// slower until that is over, for 100 GB a fifth of a second.
 constexpr double kScrubSeconds = 0.6;
 constexpr int kCeilingThreads = 512;
 
-// Numbers without a pattern, of a size that products of them stay finite: zeros would be quicker.
+// Fills a buffer with numbers without a pattern whose products stay finite: zeros would be quicker.
 __global__ void fill_kernel(uint2* to, int64_t count) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
@@ -31,7 +31,7 @@ __global__ void fill_kernel(uint2* to, int64_t count) {
   }
 }
 
-// Several loads on their way per thread; the sum leaves only if it has one value of many.
+// Reads a buffer, several loads in flight per thread; the sum is stored only for one value of many.
 __global__ void __launch_bounds__(kCeilingThreads)
     read_kernel(const uint4* from, int64_t count, uint32_t* kept) {
   constexpr int kAhead = 8;
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(kCeilingThreads) copy_kernel(const uint4* from
   }
 }
 
-// Seconds of the quickest of several rounds: anything else only ever slows one down. Rounds go on for
-// `least_time` seconds by the clock.
+// Returns the seconds of the quickest of several rounds, since any disturbance only slows one down. Rounds go
+// on for `least_time` seconds by the clock.
 double least_seconds(const Queue& queue, const std::function<void()>& run, double least_time = 0) {
   using Clock = std::chrono::steady_clock;
   const auto end_of_rounds = Clock::now() + std::chrono::duration<double>(least_time);
@@ -84,8 +84,8 @@ double least_seconds(const Queue& queue, const std::function<void()>& run, doubl
   return least / 1e3;
 }
 
-// Seconds of a product of two matrices [size, size] of E4M3, quantised from f16 ones; `room`: 2 x size x size
-// bytes behind them and two rows of scales. Nothing where the library has no such product.
+// Returns the seconds of a product of two matrices [size, size] of E4M3, quantised from f16 ones; `room`: 2 x
+// size x size bytes for the codes and two rows of scales. Nothing where the library has no such product.
 std::optional<double> float8_seconds(const Queue& queue, VendorGemm& gemm, const Tensor& in,
                                      const Tensor& matrix, const Tensor& out, std::byte* room) {
   const int64_t size = in.cols;

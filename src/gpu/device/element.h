@@ -60,8 +60,7 @@ template <>
 __device__ __forceinline__ float from_float<float>(float x) {
   return x;
 }
-// Converts and saturates: a finite f32 must not become infinite in f16 (relu² exceeds 65504 from 256 on). NaN
-// stays.
+// Converts and saturates: a finite f32 must stay finite in f16 (relu² exceeds 65504 from 256 on). NaN stays.
 template <>
 __device__ __forceinline__ Half from_float<Half>(float x) {
   const Half largest = __ushort_as_half(0x7bff);

@@ -35,9 +35,8 @@ inline Norming norming_of(const RowNorm& norm) {
           norm.slot};
 }
 
-// Makes the inputs of kRows different mixes; tiles from `second` on take the second one. Before the previous
-// kernel has finished, all is known but x and its moments: lerp(z, carried, mix) = (x - mean) * scale *
-// factor + rest.
+// Makes the inputs of kRows mixes; tiles from `second` on take the second. Before the previous kernel has
+// finished, all but x and its moments is known: lerp(z, carried, mix) = (x - mean) * scale * factor + rest.
 template <class T, int kRows>
 class MadeInputs {
  public:

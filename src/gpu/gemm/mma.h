@@ -18,9 +18,8 @@ struct MmaPlan {
   bool fixed_order = false;  // the argument of plan_mma
 };
 
-// Plans a launch of products of equal row count and input width. `fixed_order`: every output is added up in
-// one order whatever the number of rows: no split-K, and tiles whose warps divide a step's inputs in the same
-// way.
+// Plans a launch of products of equal row count and input width. `fixed_order`: one order of sums at any
+// number of rows, without split-K and with tiles whose warps divide a step's inputs in the same way.
 MmaPlan plan_mma(GemmList, int multiprocessors, bool fixed_order = false);
 
 // Enqueues products of equal row count and input width. Operands as suits_skinny demands, outputs in the

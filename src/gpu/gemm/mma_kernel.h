@@ -38,8 +38,7 @@ __device__ __forceinline__ void for_each_four(int rows, F&& f) {
   for (int i = threadIdx.x; i < rows * kAcross; i += kTileThreads) f(i / kAcross, i % kAcross * 4);
 }
 
-// Computes a tile of one product, or a split-K slice of it. Grid: tiles of outputs of all products, tiles of
-// rows, slices. `Weights` as multiply_tile takes them.
+// Computes a tile, or a split-K slice of one. Grid: tiles of outputs (all products), tiles of rows, slices.
 template <class T, class Shape, class Weights>
 __global__ void __launch_bounds__(kTileThreads, kTileBlocksEach)
     mma_kernel(const __grid_constant__ TiledMatrices<T, typename Weights::Matrix> products) {
@@ -128,8 +127,7 @@ MmaPlan plan_tiles_of(GemmList products, int multiprocessors, bool fixed_order) 
   return plan;
 }
 
-// Calls f(shape) with the tile for `rows` rows. For a fixed order of sums only shapes whose warps divide
-// inputs in the same way.
+// Calls f(shape) with the tile for `rows` rows; for a fixed order, with warps that divide inputs alike.
 static_assert(Tile16::kKWarps == Tile32::kKWarps);
 template <class F>
 void with_tile(int64_t rows, bool fixed_order, F&& f) {

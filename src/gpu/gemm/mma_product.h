@@ -118,9 +118,8 @@ __device__ __forceinline__ void store_tile_sums(const float (&sum)[Shape::kRowTi
   }
 }
 
-// Computes the tile and leaves its sums in `shared` (Shape::kBytes), complete for all threads, where tile_sum
-// reads them. Outputs and rows beyond the tile's are undefined. Reads `in` only after the previous kernels
-// have finished (PDL).
+// Computes the tile's sums in `shared` (Shape::kBytes), complete for all threads, for tile_sum to read;
+// those beyond the tile are undefined. Reads `in` only after the previous kernels have finished (PDL).
 template <class Shape, class T, class Weights>
 __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, const Weights& weights,
                                               unsigned char* shared) {

@@ -17,8 +17,7 @@ namespace {
 constexpr int kDotWarpOuts = 4, kDotWarps = 8, kDotThreads = kDotWarps * kWarp;
 constexpr int kDotPiece = 8;  // inputs of a lane's load
 
-// How a block's warps divide the work. Several rows want more outputs a block, since every block reads all
-// inputs.
+// How a block's warps divide work: with more outputs for several rows, since each block reads all inputs.
 template <int kRows>
 struct DotShape {
   static constexpr int kShares = kRows <= 2 ? 4 : 2, kGroups = kDotWarps / kShares;

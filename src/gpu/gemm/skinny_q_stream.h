@@ -75,9 +75,8 @@ class PackedStream {
     for (PackedPiece<kKind>& one : piece_) fetch(one);
   }
 
-  // Multiplies the next `count` tiles, from `begin` on. inputs_of(i) returns where the warp's inputs for tile
-  // i lie; store(i, sum) takes its accumulator, a Float4. `count` is a multiple of kAhead in all calls but
-  // the last.
+  // Multiplies `count` tiles from `begin` on, a multiple of kAhead in all calls but the last. inputs_of(i)
+  // returns the place of the warp's inputs for tile i; store(i, sum) takes its accumulator, a Float4.
   template <class InputsOf, class Store>
   __device__ __forceinline__ void run(int begin, int count, int columns, const uint32_t* table,
                                       const InputsOf& inputs_of, const Store& store) {

@@ -32,10 +32,9 @@ struct ValueSplit {
   int first_out;
 };
 
-// Adds up the warps' sums, then the slices'. sum: [j][t] holds the lane's outputs 2j and 2j + 1 (as rows g
-// and g + 8) for the rows 8t + 2q and 8t + 2q + 1. part: value_part_bytes of shared memory that no thread
-// reads any more. The last block to arrive calls store(row, out, total) once for each of its outputs; row and
-// out are those of the product.
+// Adds up the warps' sums, then the slices'. sum: [j][t] has the lane's outputs 2j and 2j + 1 (as rows
+// g and g + 8) for the rows 8t + 2q and 8t + 2q + 1. part: value_part_bytes of unused shared memory.
+// The last block to arrive calls store(row, out, total), of the product, once for each of its outputs.
 template <int kTiles, class Store>
 __device__ __forceinline__ void finish_value(float* part, const float (&sum)[4][kTiles][4],
                                              const ValueSplit& to, Store&& store) {

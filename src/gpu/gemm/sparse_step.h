@@ -1,6 +1,5 @@
 // One step of a product with a transposed weight [K, outs] of which only some inputs are kept: a warp
-// multiplies 16 kept inputs by 64 outputs for tiles of eight rows, with weights in the order of its 16-byte
-// loads.
+// multiplies 16 kept inputs by 64 outputs for tiles of eight rows, weights in the order of 16-byte loads.
 #pragma once
 
 #include "gpu/device/element.h"
@@ -11,10 +10,9 @@ namespace fulmar::gpu {
 constexpr int kKeptStep = 16;                     // kept inputs of one matrix instruction
 constexpr int kKeptOuts = 64, kKeptLaneOuts = 8;  // outputs of a warp, of a lane's load
 
-// Adds the products of a step. Lane 4g + q holds the outputs 8g to 8g + 7 of the kept inputs 4q to 4q + 3
-// (`from`), which are paired up here, and for each tile t the values of these inputs in row 8t + g (`x`).
-// sum[j][t] holds the outputs 8g + 2j and 8g + 2j + 1 (as rows g and g + 8 of an accumulator) for the rows 8t
-// + 2q and 8t + 2q + 1.
+// Adds a step's products. Lane 4g + q has the outputs 8g to 8g + 7 of the kept inputs 4q to 4q + 3
+// (`from`), paired up here, and of each tile t their values in row 8t + g (`x`). sum[j][t] has the outputs
+// 8g + 2j and 8g + 2j + 1 (as rows g and g + 8 of an accumulator) for the rows 8t + 2q and 8t + 2q + 1.
 template <class T, int kTiles>
 __device__ __forceinline__ void multiply_kept_step(const uint4 (&from)[4], const uint2 (&x)[kTiles],
                                                    float (&sum)[4][kTiles][4]) {

@@ -173,8 +173,7 @@ struct SinglesWalk {
   std::byte* staged;  // if kDeferred
   int64_t head, channel;
 
-  // Returns the step of a sequence; looked up well before it is needed. Past the last sequence: an empty
-  // step.
+  // Returns a sequence's step, looked up well before it is needed; past the last sequence an empty one.
   __device__ __forceinline__ SlotStep slot_step(int64_t sequence) const {
     SlotStep current{};
     if (sequence >= batch.sequences) return current;

@@ -27,8 +27,7 @@ void finish_panels7(const Queue&, const TimeMix7&, bool first_block, Tensor v_fi
 
 // ---- RWKV-6: any number of rows
 bool suits_low_rank6(Tensor low, const Weight& second);
-// Sets mixed[i] = z + (previous - z) * (mix row i + low part i @ mix_w2[i]^T); low [rows, 5 * Rm], tanh
-// applied.
+// Sets mixed[i] = z + (previous - z) * (mix row i + low part i @ mix_w2[i]^T); low [rows, 5 * Rm] after tanh.
 void mix6(const Queue&, const TimeMix6&, Tensor z, Tensor previous, Tensor low,
           std::span<const Tensor, 5> mixed);
 // Sets u = bias + low @ second^T; tanh applied to low.

@@ -1,5 +1,4 @@
-// Computes a row's largest magnitude and its codes in one pass: a block keeps its row in registers between
-// the two.
+// Computes a row's largest magnitude and its codes in one pass; the row stays in a block's registers.
 #include <cuda_fp8.h>
 
 #include <algorithm>

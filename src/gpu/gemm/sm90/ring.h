@@ -29,8 +29,7 @@ struct Ring : RingPlace<Shape::kStages> {
   __device__ __forceinline__ unsigned char* second() const { return first() + Shape::kFirstBytes; }
 };
 
-// Waits until a consumer may read the ring's stage. kSlices: among how many slices consumers divide the
-// steps.
+// Waits until a consumer may read the ring's stage. kSlices: slices that the steps are divided among.
 template <int kSlices, class Shape>
 __device__ __forceinline__ void wait_until_full(const Ring<Shape>& ring) {
   for_each_wait<kSlices>(ring.phase, [&](StageBarrier which, uint32_t parity) {

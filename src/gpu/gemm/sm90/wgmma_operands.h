@@ -33,9 +33,8 @@ __device__ __forceinline__ void bring_operands(const Panels& panels, Ring<Shape>
   }
 }
 
-// Shapes of tiles for weights that pass through the ring unchanged, of any type. A step is 128 bytes of a
-// row; the number is its time on an H200 in hundredths of a microsecond. kStepsPerSubtile: of a split tile's
-// subtile.
+// Tile shapes for weights of any type that the ring takes unchanged, with the time of a step (128 bytes
+// of a row) on an H200 in hundredths of a microsecond. kStepsPerSubtile: of a split tile's subtile.
 constexpr int64_t kStepsPerSubtile = 7;
 constexpr auto kWideShapes = [](auto&& f) {
   f(PanelShape<1, 32, 10>{}, 48);

@@ -21,10 +21,9 @@ constexpr int kChunkRows = 32;  // that pass through shared memory at a time on 
 constexpr int kChunkStride = kGroupOuts + 4;
 constexpr int kChunkVectors = kChunkRows * kGroupOuts / 4 / kGroupThreads;  // of four outputs, per thread
 
-// The part common to all tile shapes. kGroupCount: warp groups that multiply; kOutTilesEach: tiles of 64
-// outputs of each group; kStepInputsEach: inputs of a K step; kWeightBytes: of a step's weights in the ring;
-// kSliceCount: slices among which the groups divide a tile's steps (sliced-K); a slice's groups have all of
-// its outputs.
+// The part common to all tile shapes. kGroupCount: warp groups that multiply; kOutTilesEach: 64-output
+// tiles of each; kStepInputsEach: inputs of a K step; kWeightBytes: of a step's weights in the ring;
+// kSliceCount: slices that divide a tile's steps (sliced-K); the groups of a slice have all of its outputs.
 template <int kGroupCount, int kOutTilesEach, int kTileRows, int kStageCount, int kStepInputsEach,
           size_t kWeightBytes, int kSliceCount = 1>
 struct PanelTileShape {

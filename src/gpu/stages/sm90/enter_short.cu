@@ -52,9 +52,8 @@ __device__ MeanAndScale row_moments(const MomentParts<kRows>& parts, int row, in
   return {mean, rsqrtf(warp_sum(found.y + count * away * away) / all + kLayerNormEps)};
 }
 
-// Computes a sequence of few rows in one cluster. A group of 128 threads has kEach rows of the block's
-// channels, and reads the row before them, too, to mix the first with. All reads precede the cluster barrier,
-// all in-place updates follow it.
+// Computes a sequence in one cluster. A group of 128 threads has kEach rows of the block's channels,
+// and reads the row before. All reads precede the cluster barrier, all in-place updates follow it.
 template <class T, int kGroups, int kEach>
 __global__ void __cluster_dims__(kSpread) __launch_bounds__(kGroups* kSpreadThreads)
     enter_short_kernel(Batch batch, EnterInputs in, Slots<float> carry,

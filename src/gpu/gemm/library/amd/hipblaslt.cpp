@@ -169,8 +169,7 @@ class Hipblaslt final : public GemmLibrary {
     return problems_.emplace(key, std::move(problem)).first->second.get();
   }
 
-  // Describes a product. The library is column-major, so a row-major matrix is its transpose: out^T = weight
-  // * in^T.
+  // Describes a product, column-major: a row-major matrix is its transpose there, out^T = weight * in^T.
   Status describe(const LibraryProduct& product, DescribedProblem& to) const {
     const auto count = [](int64_t n) { return static_cast<uint64_t>(n); };
     const Type type = hip_type_of(product.type), out_type = hip_type_of(product.out_type);

@@ -111,8 +111,7 @@ struct GemmOperands {
   const float *in_scales = nullptr, *weight_scales = nullptr;  // of E4M3: one a row
 };
 
-// A product as the library sees it: column-major, so a row-major matrix is its transpose: out^T = weight *
-// in^T.
+// A product as the library sees it, column-major: a row-major matrix is its transpose, out^T = weight * in^T.
 class Problem {
  public:
   Problem(const Functions& library, Tensor input, const Weight& matrix, Tensor output) : library_(library) {
@@ -271,9 +270,8 @@ Result<std::unique_ptr<VendorGemm>> VendorGemm::open(const DeviceFacts& facts,
   return gemm;
 }
 
-// Returns the quickest of the candidates, timed alone and from a cold cache, as in a step, where other
-// weights have passed since: otherwise small matrices would be judged by how quickly they come from the
-// cache.
+// Returns the quickest of the candidates, timed alone and from a cold cache, as in a step
+// that reads other weights first: otherwise the cache would decide for small matrices.
 size_t VendorGemm::Library::quickest(const Queue& queue, const Problem& problem,
                                      const std::vector<cublasLtMatmulAlgo_t>& candidates,
                                      const GemmOperands& operands) {
