@@ -1,4 +1,4 @@
-// Decodes parts of quantised weight rows to f32: of those that are not interleaved (interleaved.h).
+// Decodes parts of quantised weight rows to f32, of matrices that are not interleaved (interleaved.h).
 // Per-target code: included once for every instruction set by files that use hwy/foreach_target.h.
 #include <algorithm>
 #include <bit>
@@ -21,10 +21,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace fulmar::HWY_NAMESPACE {
 
-// Weights that are decoded at once: whole blocks and groups of every format.
+// Weights decoded at a time: whole blocks and groups of every format.
 constexpr size_t kDecodedRun = 1024;
 
-// Where the rows of a quantised matrix lie.
+// The rows of a quantised matrix in memory.
 struct CodedRows {
   DType dtype = DType::q8_0;
   const std::byte* codes = nullptr;
@@ -50,7 +50,7 @@ struct CodedRun {
   size_t first = 0;
 };
 
-// The bytes of the levels of NF4, each byte of all levels together.
+// NF4's levels as four tables, one for each byte of an f32.
 struct Nf4Bytes {
   alignas(16) uint8_t at[4][16];
 };
@@ -63,7 +63,7 @@ constexpr Nf4Bytes make_nf4_bytes() {
   return made;
 }
 
-// 16 weights of NF4 without their scale, four at a time.
+// Decodes 16 weights of NF4 without their scale, into four vectors.
 HWY_INLINE void nf4_levels(const std::byte* from, hn::Vec<hn::Full128<float>> (&to)[4]) {
   static constexpr Nf4Bytes kBytes = make_nf4_bytes();
   const hn::Full128<uint8_t> d8;
@@ -84,7 +84,7 @@ HWY_INLINE void nf4_levels(const std::byte* from, hn::Vec<hn::Full128<float>> (&
   to[3] = hn::BitCast(d, hn::InterleaveUpper(d16, low1, high1));
 }
 
-// body(k, end, scale) for the parts of a run that share a scale.
+// Calls body(k, end, scale) for each part of a run that shares a scale.
 template <class Body>
 HWY_INLINE void for_groups(const CodedRun& run, size_t count, const Body& body) {
   for (size_t k = 0; k < count;) {
@@ -95,7 +95,7 @@ HWY_INLINE void for_groups(const CodedRun& run, size_t count, const Body& body) 
   }
 }
 
-// `count` weights, a multiple of 32; groups are too.
+// Decodes `count` weights, a multiple of 32; groups are too.
 inline void decode_nf4(const CodedRun& run, size_t count, float* to) {
   const hn::Full128<float> d;
   for_groups(run, count, [&](size_t k, size_t end, float scale) {
@@ -118,7 +118,7 @@ inline void decode_f8(const CodedRun& run, size_t count, float* to) {
   });
 }
 
-// The weights of the run's beginning that vectors take: all of them but for the rest of rows of odd length.
+// Decodes weights by vectors; returns how many: all, but for the end of a row of odd length.
 inline size_t decode_vectors(DType dtype, const CodedRun& run, size_t count, float* to) {
   if (run.scales != nullptr && run.group % 32 != 0) return 0;
   const size_t taken = run.scales == nullptr ? count : count / 32 * 32;
@@ -129,7 +129,7 @@ inline size_t decode_vectors(DType dtype, const CodedRun& run, size_t count, flo
 
 #endif  // HWY_TARGET != HWY_SCALAR
 
-// Weights [first, first + count) of a row; `first` is a multiple of 256, `count` at most kDecodedRun.
+// Decodes the weights [first, first + count) of a row; `first`: of 256, `count` at most kDecodedRun.
 inline void decode_part(const CodedRows& rows, int64_t row, int64_t first, size_t count, float* to) {
   size_t done = 0;
 #if HWY_TARGET != HWY_SCALAR

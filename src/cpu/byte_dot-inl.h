@@ -6,9 +6,9 @@
 // products of two neighbours fit into the 16 bits in which AVX2 adds them up, saturating (`pmaddubsw`).
 // AVX-512 VNNI adds four up in 32 bits (`vpdpbusd`).
 //
-// A DotSum starts from a number, and has
-//   counted(codes)       the codes as it takes them, the same for all rows
-//   add(codes, digits)   four more of each output
+// A DotSum is a running sum of each output. It starts from a number, and has
+//   counted(codes)       the codes in the form that add() takes, the same for all rows
+//   add(codes, digits)   adds the products of four codes of each output
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -29,7 +29,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET != HWY_SCALAR
 
-// Whether one instruction multiplies and adds up four bytes of each of 16 outputs.
+// True if one instruction multiplies and adds up four bytes of each of 16 outputs.
 constexpr bool kHasVnni = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL;
 
 // Four bytes of each of up to eight outputs, or 16, and a number for each.
@@ -47,7 +47,7 @@ constexpr size_t kLanes = hn::MaxLanes(Sums());  // outputs
 
 constexpr int kDigitBits = 7;
 
-// Four digits in every lane.
+// Returns four digits repeated in every lane.
 HWY_INLINE SignedBytesVec spread_digits(const int8_t* from) {
   int32_t four;
   std::memcpy(&four, from, sizeof(four));
@@ -56,7 +56,7 @@ HWY_INLINE SignedBytesVec spread_digits(const int8_t* from) {
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
 
-// What a DotSum adds to codes that have a sign: `vpdpbusd` takes bytes without one first.
+// Added to signed codes by DotSum: `vpdpbusd` takes unsigned bytes as its first operand.
 constexpr int kAddedToSigned = 128;
 
 class DotSum {
@@ -70,7 +70,7 @@ class DotSum {
     return kSigned ? hn::Xor(codes, hn::Set(Bytes(), uint8_t{kAddedToSigned})) : codes;
   }
 
-  // In assembly, as libhwy 1.0 does not enable the intrinsic, and compilers load digits into registers first.
+  // Inline assembly: libhwy 1.0 lacks the intrinsic, and compilers load digits into registers first.
   template <bool, bool, size_t, size_t>
   HWY_INLINE void add(BytesVec codes, const int8_t* digits) {
     const auto& four = *reinterpret_cast<const char(*)[4]>(digits);
@@ -87,7 +87,7 @@ class DotSum {
 
 constexpr int kAddedToSigned = 0;
 
-// The sums of two products each, of bytes without a sign and with one.
+// Returns sums of two neighbouring products, of unsigned bytes and signed ones.
 HWY_INLINE PairsVec pair_products(BytesVec a, SignedBytesVec b) {
 #if HWY_TARGET == HWY_SSE4
   return PairsVec{_mm_maddubs_epi16(a.raw, b.raw)};
@@ -96,7 +96,7 @@ HWY_INLINE PairsVec pair_products(BytesVec a, SignedBytesVec b) {
 #endif
 }
 
-// x where `of` is above 0, -x where it is below.
+// Returns x where `of` is above 0, -x where it is below, 0 where it is 0.
 HWY_INLINE SignedBytesVec with_sign_of(SignedBytesVec x, SignedBytesVec of) {
 #if HWY_TARGET == HWY_SSE4
   return SignedBytesVec{_mm_sign_epi8(x.raw, of.raw)};
@@ -105,15 +105,15 @@ HWY_INLINE SignedBytesVec with_sign_of(SignedBytesVec x, SignedBytesVec of) {
 #endif
 }
 
-// Keeps a sum growing where it does: compilers else add up behind all products, more than there are
-// registers.
+// Forces a sum to be computed here: otherwise compilers add up after all products, of which there are more
+// than registers.
 HWY_INLINE void pin_sum(PairsVec& sum) {
 #if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
   asm("" : "+x"(sum.raw));
 #endif
 }
 
-// Sums of products that grow in 16 bits as long as they fit.
+// Adds products in 16 bits as long as they fit.
 class DotSum {
  public:
   HWY_INLINE DotSum() {}
@@ -125,7 +125,7 @@ class DotSum {
     return codes;
   }
 
-  // Digits are the highest, or others. kAt counts these calls from 0; kMost of them fit into 16 bits.
+  // Adds products by the highest digits, or others. kAt: calls so far; kMost of them fit into 16 bits.
   template <bool kSigned, bool kHighest, size_t kAt, size_t kMost>
   HWY_INLINE void add(BytesVec codes, const int8_t* from) {
     const SignedBytesVec digits = spread_digits(from);
@@ -158,7 +158,7 @@ class DotSum {
 
 constexpr int kAddedToSigned = 0;
 
-// In each lane the sum of four products.
+// Returns the sum of four products in each lane.
 HWY_INLINE WholeVec dot_four(SignedBytesVec a, SignedBytesVec b) {
 #if HWY_ARCH_ARM_A64 && defined(__ARM_FEATURE_DOTPROD)
   return WholeVec(vdotq_s32(vdupq_n_s32(0), a.raw, b.raw));

@@ -86,7 +86,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The shortest duration of `round`, repeated until `seconds` are over but at least three times.
+// Returns the shortest duration of `round`, repeated until `seconds` are over but at least three times.
 template <class Round>
 double best_of(double seconds, Round round) {
   const auto begin = Clock::now();
@@ -113,7 +113,7 @@ double measure_read(ThreadPool& pool, const float* buffer, size_t blocks, double
   return static_cast<double>(blocks * kBlockFloats * sizeof(float)) / best / 1e9;
 }
 
-// From the first half of the blocks to the second.
+// Returns the rate of copying the first half of the blocks to the second.
 double measure_copy(ThreadPool& pool, float* buffer, size_t blocks, double seconds) {
   const size_t half = blocks / 2;
   const double best = best_of(seconds, [&] {

@@ -1,4 +1,4 @@
-// Measures how fast this machine reads and copies memory and multiplies, with the threads that the kernels
+// Measures how fast this machine reads and copies memory and multiplies, with the threads that kernels
 // use.
 #pragma once
 
@@ -11,11 +11,11 @@
 namespace fulmar {
 
 struct CeilingOptions {
-  size_t buffer_bytes = size_t{1} << 30;  // read in turn, so it should be many times the last cache
+  size_t buffer_bytes = size_t{1} << 30;  // read cyclically, so it should be many times the last cache
   double seconds = 1.0;                   // for all measurements together
 };
 
-// The best of several rounds, because anything else that runs on the machine only ever slows a round down.
+// Returns the best of several rounds: anything else that runs on the machine only slows a round down.
 Result<Ceilings> measure_ceilings(ThreadPool& pool, const CeilingOptions& options = {});
 
 }  // namespace fulmar

@@ -1,16 +1,16 @@
 // Loaders of interleaved quantised weights (cpu/interleaved.h), one a format: vectors of four codes of each
-// output, and the f32 factors that consecutive weights share, one a lane. NF4 and FP8, whose codes stand for
-// no whole numbers, have none. Per-target code: included once for every instruction set by files that use
-// hwy/foreach_target.h.
+// output, and one f32 factor a lane, which consecutive weights share. NF4 and FP8 have none, because their
+// codes do not stand for whole numbers. Per-target code: included once for every instruction set by files
+// that use hwy/foreach_target.h.
 //
 // weight = scale * code + offset. A loader has
 //   kShare      weights that share their factors: 16 or 32
 //   kBlock      weights that are stored as one: 32 or 256
-//   kBytes      of such a block and one output
+//   kBytes      of such a block of one output
 //   kSigned     whether codes lie in [-128, 127]; otherwise in [0, 127]
-//   kPairs      sums of two products of codes and digits that 16 bits hold
-//   kOffset     where offsets come from
-//   kZero       the code of the number 0 where they come from that
+//   kPairs      how many sums of two products of codes and digits 16 bits can add up
+//   kOffset     the source of offsets
+//   kZero       the code of the number 0, for Offset::zero
 //   scale<S>(), offset<S>()  of share S of a block
 //   codes<A>()  of weights A to A + 3 of a block
 // Layouts: tensor/blocks32.h, tensor/blocks256.h, tensor/scaled_codes.h.
@@ -40,15 +40,15 @@ enum class Offset : uint8_t {
   stored,  // the format has them
 };
 
-// A block of kLanes outputs of a tile, from output `lane` on, or of two tiles.
+// A block of kLanes outputs of a tile from output `lane` on, or of two tiles.
 struct TileBlock {
   const std::byte* at = nullptr;
   const float* scales = nullptr;  // beside the codes: of the group that the block lies in
   size_t lane = 0;
-  // Where vectors take two tiles: bytes from a block to that of the next tile, and from scales to scales.
+  // If vectors take two tiles: bytes from a block to the next tile's block, and from scales to its scales.
   size_t next_tile = 0, next_scales = 0;
 
-  // What lies `byte` bytes into the block of one output: four bytes of each, and an f16 factor of each.
+  // Return four bytes, and an f16 factor, of each output at `byte` bytes into the block of one output.
   HWY_INLINE BytesVec four(size_t byte) const { return load(Bytes(), at + 8 * byte + 4 * lane, next_tile); }
   HWY_INLINE SumsVec factor(size_t byte) const {
     const hn::Rebind<uint16_t, Sums> d16;
@@ -75,7 +75,7 @@ struct TileBlock {
 
 // ---- fields of bytes
 
-// Bits kFrom, kFrom + 1, ... of each byte, as many as kMask has, at the place of kMask.
+// Returns the bits of each byte from kFrom on, as many as kMask has, moved to kTo and masked by kMask.
 template <int kFrom, int kTo, int kMask>
 HWY_INLINE BytesVec bits(BytesVec v) {
   const auto mask = hn::Set(Bytes(), static_cast<uint8_t>(kMask));
@@ -90,7 +90,7 @@ HWY_INLINE BytesVec bits(BytesVec v) {
   }
 }
 
-// Byte kByte of each lane, with or without a sign, from bit kFrom on as many as kMask has.
+// Return byte kByte of each lane as a signed number, or its bits from kFrom on masked by kMask.
 template <size_t kByte>
 HWY_INLINE WholeVec signed_byte(BytesVec v) {
   return hn::ShiftRight<24>(hn::ShiftLeft<24 - 8 * kByte>(hn::BitCast(Whole(), v)));
@@ -101,7 +101,7 @@ HWY_INLINE WholeVec field_of_byte(BytesVec v) {
   return hn::And(moved, hn::Set(Whole(), kMask));
 }
 
-// One of the four codes of each lane.
+// Returns one of the four codes of each lane.
 template <class Loader, size_t kByte>
 HWY_INLINE WholeVec code_of(BytesVec codes) {
   if constexpr (Loader::kSigned) return signed_byte<kByte>(codes);
@@ -112,7 +112,7 @@ HWY_INLINE SumsVec scaled(WholeVec whole, SumsVec factor) {
   return hn::Mul(hn::ConvertTo(Sums(), whole), factor);
 }
 
-// Bytes kFirst and kSecond of each lane, twice each or spread over all four.
+// Returns bytes kFirst and kSecond of each lane, twice each.
 template <uint8_t kFirst, uint8_t kSecond>
 HWY_INLINE BytesVec pick_bytes(BytesVec v) {
   constexpr uint8_t a = kFirst, b = kSecond;
@@ -219,8 +219,8 @@ struct Q45KBlock {
   }
 
  private:
-  // Scales (kFrom 0) and minima (4): the first four lie in bytes of their own, the others in nibbles behind
-  // those and in the two bits that the first ones leave.
+  // Returns scales (kFrom 0) or minima (4): the first four lie in bytes of their own, the others in the
+  // nibbles after those and in the first ones' upper two bits.
   template <size_t kShareIndex, size_t kFrom>
   static HWY_INLINE WholeVec six_bits(const TileBlock& block) {
     constexpr size_t kByte = kShareIndex % 4;
@@ -231,7 +231,7 @@ struct Q45KBlock {
   }
 };
 
-// Where a weight of q2_k, q3_k and q6_k lies: half, field within the half's bytes, byte.
+// The location of a weight of q2_k, q3_k and q6_k: half, field within the half's bytes, byte.
 template <size_t kAt>
 struct FieldOf {
   static constexpr size_t kHalf = kAt / 128, kByte = kAt % 32;
@@ -265,7 +265,7 @@ struct Q3KBlock {
   static constexpr Offset kOffset = Offset::zero;
   static constexpr float kZero = 4;
 
-  // Six bits that count from 32: a nibble of the first eight bytes and two bits of the four behind them.
+  // Returns the scale, six bits less 32: a nibble of the first eight bytes, two bits of the next four.
   template <size_t kShareIndex>
   static HWY_INLINE SumsVec scale(const TileBlock& block) {
     constexpr size_t kByte = kShareIndex % 4;
@@ -325,7 +325,7 @@ struct Int8Codes {
 
 struct Int4Codes {
   static constexpr size_t kShare = 32, kBlock = 32, kBytes = 16, kPairs = 8;
-  static constexpr bool kSigned = false;  // 8 more than they are
+  static constexpr bool kSigned = false;  // 8 more than stored
   static constexpr Offset kOffset = Offset::zero;
   static constexpr float kZero = 8;
 
@@ -344,7 +344,7 @@ struct Int4Codes {
   }
 };
 
-// What is added to scale * code, whatever the format: 0 where nothing is.
+// Returns the offset that is added to scale * code, whatever the format; 0 where it has none.
 template <class Loader, size_t kShareIndex>
 HWY_INLINE SumsVec offset_of(const TileBlock& block, SumsVec scale) {
   if constexpr (Loader::kOffset == Offset::stored) return Loader::template offset<kShareIndex>(block);
@@ -354,7 +354,7 @@ HWY_INLINE SumsVec offset_of(const TileBlock& block, SumsVec scale) {
 
 // ---- the table of loaders
 
-// body(loader) for the loader of a format; false where it has none.
+// Calls body(loader) for the loader of a format; returns false where it has none.
 template <class Body>
 HWY_INLINE bool with_loader(DType dtype, const Body& body) {
   switch (dtype) {

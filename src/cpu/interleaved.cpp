@@ -7,9 +7,9 @@
 namespace fulmar {
 namespace {
 
-constexpr int64_t kShare = 32;  // weights of formats without blocks that are stored as one
+constexpr int64_t kShare = 32;  // weights of formats without blocks that count as a block
 
-// Weights of a row that are stored as one, and their bytes.
+// Weights of a row that are stored together, and their bytes.
 struct StoredBlock {
   int64_t weights = 0, bytes = 0;
 };
@@ -27,7 +27,7 @@ int64_t tiles_of(const HostMatrix& matrix) {
   return (matrix.rows + kInterleavedOutputs - 1) / kInterleavedOutputs;
 }
 
-// One block of one output: its units, kInterleavedOutputs times their size from one to the next.
+// Copies one block of one output; kInterleavedOutputs times a unit's size lie between its units.
 void spread_block(const Format& format, int64_t bytes, const std::byte* from, int64_t output, std::byte* to) {
   for (int64_t at = 0; at < bytes;) {
     const int64_t unit = at == format.factors[0] || at == format.factors[1] ? 2 : 4;

@@ -19,14 +19,14 @@
 namespace fulmar {
 namespace {
 
-constexpr size_t kMostTasks = 16;           // that share one section
-constexpr int64_t kPieceBytes = 16 * 1024;  // weights of the smallest piece of dot products worth handing out
-constexpr int64_t kManyRowsPieceBytes = 64 * 1024;  // likewise, with more than kMostDotRows rows
+constexpr size_t kMostTasks = 16;                   // that share a parallel section
+constexpr int64_t kPieceBytes = 16 * 1024;          // least bytes of weights of a piece of dot products
+constexpr int64_t kManyRowsPieceBytes = 64 * 1024;  // the same, with more than kMostDotRows rows
 constexpr int64_t kLeastPieces = 8;                 // of a product with many outputs
 constexpr int64_t kDotTile = 4;                     // outputs; pieces begin at whole register tiles
 constexpr int64_t kMostPackedRows = 576;            // packed or rounded at a time; bounds the workspace
 constexpr int64_t kPackedAlone = 16 * 1024;   // numbers that one thread packs faster than two can be started
-constexpr int64_t kPreparedAlone = 8 * 1024;  // likewise, rounds or searches for zeros
+constexpr int64_t kPreparedAlone = 8 * 1024;  // the same, for rounding or the search for zeros
 constexpr int64_t kPanelPiecesPerThread = 4;
 constexpr int64_t kSmallestPanelOutputs = 16;
 
@@ -44,10 +44,10 @@ LinearWay way_of(const LinearTask& task, const LinearMode& mode) {
 
 // ---- few rows, codes, and zeros
 
-// How a product is computed, and its input in the form that this wants.
+// The way of a product, and its input in the form that this way reads.
 struct PreparedTask {
   LinearWay way = LinearWay::dot;
-  const float* in = nullptr;  // rounded, or the nonzeros; null: as it is
+  const float* in = nullptr;  // rounded, or the nonzeros; null: unchanged
 };
 
 // A product and the pieces its outputs are cut into.
@@ -57,12 +57,12 @@ struct DotPieces {
   CodedActivations activations = CodedActivations::bits22;
   int64_t outputs = 0;
   int64_t outputs_per_piece = 0;
-  int64_t first_piece = 0;  // among the pieces of all products
+  int64_t first_piece = 0;  // number of the first, counted over all products
 };
 
 int64_t dot_outputs_per_piece(const Weight& weight, int64_t rows) {
   const int64_t row_bytes = static_cast<int64_t>(bytes_for(weight.dtype, weight.in));
-  // Many rows are read again for each piece.
+  // With many rows, these are read again for each piece.
   const int64_t piece_bytes = rows > kMostDotRows ? kManyRowsPieceBytes : kPieceBytes;
   const int64_t outputs = std::min(piece_bytes / std::max<int64_t>(1, row_bytes), weight.out / kLeastPieces);
   if (weight.by_input()) return kStripOutputs;
@@ -142,14 +142,14 @@ void run_dot_pieces(std::span<const DotPieces> products, int64_t begin, int64_t 
   }
 }
 
-// Floats that a row of a task's input takes once it is prepared.
+// Returns the floats of a prepared row of a task's input.
 int64_t prepared_row_floats(const LinearTask& task, LinearWay way, const LinearMode& mode) {
   if (way == LinearWay::sparse) return nonzeros_floats(task.in.cols);
   return way == LinearWay::coded ? rounded_row_floats(mode.activations, task.in.cols) : 0;
 }
 
-// Writes the rows of a task's input at `to`, which has room for `stride` floats of each; returns how many
-// numbers are not zero, where the way asks for them.
+// Writes the prepared rows of a task's input to `to`, which has room for `stride` floats of each; returns how
+// many numbers are nonzero, where the way asks for them.
 int64_t prepare_rows(ThreadPool& pool, const LinearTask& task, LinearWay way, const LinearMode& mode,
                      float* to, int64_t stride) {
   const Tensor in = task.in;
@@ -167,7 +167,7 @@ int64_t prepare_rows(ThreadPool& pool, const LinearTask& task, LinearWay way, co
   return nonzeros;
 }
 
-// The tasks' ways, and their inputs one after the other.
+// Chooses the tasks' ways and prepares their inputs, one after the other.
 std::array<PreparedTask, kMostTasks> prepare_inputs(ThreadPool& pool, std::span<const LinearTask> tasks,
                                                     const LinearMode& mode) {
   std::array<PreparedTask, kMostTasks> prepared;
@@ -199,7 +199,7 @@ struct PanelForm {
   int64_t packed_floats;
   void (*pack)(const BlockedProduct&, int64_t row, int64_t first, int64_t last);
   void (*multiply)(const BlockedProduct&, const PanelBlock&);
-  // Where a single tile of rows gives widened weights too little use to leave the first-level cache for.
+  // True if a single tile of rows uses widened weights too little for them to leave the first level.
   bool small_blocks_for_one_tile;
 };
 
@@ -220,12 +220,12 @@ struct PanelPieces {
   BlockedProduct product;
   PanelForm form;
   int64_t outputs = 0;
-  int64_t depth_pieces = 0;  // of each tile of rows, to pack
-  int64_t first_pack = 0;    // among the packing pieces of all products
+  int64_t depth_pieces = 0;  // packing pieces of each tile of rows
+  int64_t first_pack = 0;    // number of the first, counted over all products
   int64_t rows_per_block = 0;
   int64_t outputs_per_block = 0;
   int64_t output_blocks = 0;
-  int64_t first_block = 0;  // among the blocks of all products
+  int64_t first_block = 0;  // number of the first, counted over all products
 
   int64_t packs() const { return divide_up(product.rows, form.row_tile) * depth_pieces; }
   int64_t blocks() const { return divide_up(product.rows, rows_per_block) * output_blocks; }
@@ -251,7 +251,7 @@ PanelPieces panel_pieces(const LinearTask& task, int threads, const LinearMode& 
   const int64_t tiles = divide_up(p.product.rows, p.form.row_tile);
   const int64_t row_blocks = divide_up(p.product.rows, p.form.most_rows);
   p.rows_per_block = divide_up(tiles, row_blocks) * p.form.row_tile;
-  // Small blocks where there are few, so that all threads have work.
+  // Small blocks where there are few of them, so that all threads have work.
   const bool few = row_blocks * (p.outputs / p.form.most_outputs) < kPanelPiecesPerThread * threads;
   const bool small = few || (tiles == 1 && p.form.small_blocks_for_one_tile);
   p.outputs_per_block = small ? kSmallestPanelOutputs : p.form.most_outputs;
@@ -282,7 +282,7 @@ void multiply_blocks(std::span<const PanelPieces> products, int64_t begin, int64
   }
 }
 
-// Tasks of at most kMostPackedRows rows.
+// Computes tasks of at most kMostPackedRows rows.
 void multiply_packed(ThreadPool& pool, std::span<const LinearTask> tasks, const LinearMode& mode) {
   std::array<PanelPieces, kMostTasks> storage;
   int64_t packs = 0, blocks = 0, floats = 0;
@@ -306,7 +306,7 @@ void multiply_packed(ThreadPool& pool, std::span<const LinearTask> tasks, const 
                     [products](int64_t begin, int64_t end) { multiply_blocks(products, begin, end); });
 }
 
-// Dense inputs of transposed weights may turn out to be those of many rows.
+// Computes tasks of few rows; dense inputs of transposed weights may go on to the path of many.
 void multiply_few(ThreadPool& pool, std::span<const LinearTask> tasks, const LinearMode& mode) {
   std::array<DotPieces, kMostTasks> storage;
   std::array<LinearTask, kMostTasks> dense;
@@ -327,7 +327,7 @@ void multiply_few(ThreadPool& pool, std::span<const LinearTask> tasks, const Lin
   if (packed > 0) multiply_packed(pool, std::span(dense).first(packed), mode);
 }
 
-// body(parts) with at most kMostPackedRows rows of each task at a time.
+// Calls body(parts) with at most kMostPackedRows rows of each task at a time.
 template <class Body>
 void for_row_parts(std::span<const LinearTask> tasks, const Body& body) {
   int64_t most_rows = 0;

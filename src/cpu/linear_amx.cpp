@@ -1,5 +1,5 @@
-// By intrinsics, for what Highway has no words for. Weights are the left operand and lie as files have them,
-// a row of terms for each output; packed inputs are the right one, pairs of terms side by side.
+// Uses intrinsics, since Highway has no AMX. Weights are the left operand in the order of files, a row of
+// terms for each output; packed inputs are the right one, pairs of terms side by side.
 #include "cpu/linear_amx.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 #if defined(__x86_64__) && defined(__linux__)
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC's own headers of intrinsics pass on vectors that they leave open on purpose.
+// GCC's own headers of intrinsics leave vectors uninitialised on purpose.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
@@ -42,11 +42,11 @@ namespace {
 
 constexpr int64_t kTileWords = kAmxTile * kAmxDepth / 2;  // of 32 bits
 constexpr int64_t kTileBytes = kTileWords * 4, kRowBytes = 64;
-constexpr int64_t kDepthTiles = kPanelDepth / kAmxDepth;  // of a piece of terms
+constexpr int64_t kDepthTiles = kPanelDepth / kAmxDepth;  // of a range of kPanelDepth terms
 constexpr int64_t kOutTiles = kAmxOutputs / kAmxTile, kRowTiles = kPanelRows / kAmxTile;
 static_assert(kPanelDepth % kAmxDepth == 0 && kPanelRows % kAmxRowTile == 0 && kAmxRowTile % kAmxTile == 0);
 
-// What 32 numbers are the sums of, neighbours as pairs of bf16: the numbers rounded, and so on what is left.
+// 32 numbers as sums of bf16, neighbours in pairs: the number rounded, then its remainder rounded, ...
 constexpr int kMostParts = 3;
 struct Bf16Parts {
   __m512i of[kMostParts];
@@ -56,7 +56,7 @@ FULMAR_AMX_INLINE __m512 widened(__m256i bf16) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16), 16));
 }
 
-// Nothing is left of what is not finite.
+// Returns what rounding left over, or 0 where the number is not finite.
 FULMAR_AMX_INLINE __m512 remainder_of(__m512 x, __m512 rounded) {
   constexpr int kNotFinite = 0x99;  // NaN of both kinds, both infinities
   const __mmask16 finite = _mm512_knot(_mm512_fpclass_ps_mask(rounded, kNotFinite));
@@ -73,7 +73,7 @@ FULMAR_AMX_INLINE void split(__m512 first, __m512 second, Bf16Parts& to) {
   }
 }
 
-// Words [16][16] at both ends.
+// Transposes words [16][16].
 FULMAR_AMX_INLINE void transpose(__m512i (&rows)[kAmxTile]) {
   __m512i pairs[kAmxTile], fours[kAmxTile];
   for (int i = 0; i < 16; i += 2) {
@@ -97,7 +97,7 @@ FULMAR_AMX_INLINE void transpose(__m512i (&rows)[kAmxTile]) {
   }
 }
 
-// Where the tiles of 16 rows begin: of each kAmxDepth terms one for each part.
+// Returns the address of the tiles of 16 rows: for each kAmxDepth terms one tile per part.
 float* packed_rows(const BlockedProduct& p, int64_t row) { return p.packed + row * p.depth * p.parts / 2; }
 
 template <int kParts>
@@ -123,12 +123,12 @@ FULMAR_AMX void pack_rows(const BlockedProduct& p, int64_t row, int64_t first, i
   }
 }
 
-// Weights of a piece of terms as left operands.
+// The weights of a range of terms as left operands.
 struct WeightTiles {
   alignas(64) std::byte of[kOutTiles][kDepthTiles][2][kTileBytes];  // high, low
 };
 
-// kAmxDepth terms, from `k` on, of kAmxTile outputs from `output` on, of which `outputs` are wanted.
+// Loads kAmxDepth terms, from `k` on, of kAmxTile outputs from `output` on, of which `outputs` exist.
 FULMAR_AMX_INLINE void load_weights(const BlockedProduct& p, int64_t output, int64_t outputs, int64_t k,
                                     __m512i (&rows)[kAmxTile]) {
   constexpr int64_t kWeightBytes = 2, kStripBytes = kStripOutputs * kWeightBytes;
@@ -172,10 +172,10 @@ FULMAR_AMX void fill(const BlockedProduct& p, const PanelBlock& block, int64_t f
   }
 }
 
-// Compilers that know instructions of tiles as assembly alone do not know what these read and write.
+// Tells compilers that implement tile instructions as bare assembly that these access memory.
 FULMAR_AMX_INLINE void memory_fence(const void* memory) { asm volatile("" : : "r"(memory) : "memory"); }
 
-// Tiles 0 to 3 are sums (outputs x rows), 4 and 5 weights, 6 and 7 inputs: two of each, or one.
+// Configures tiles 0 to 3 as sums (outputs x rows), 4 and 5 as weights, 6 and 7 as inputs: two each, or one.
 FULMAR_AMX_INLINE void set_tiles() {
   struct alignas(64) Config {
     uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -195,7 +195,7 @@ FULMAR_AMX_INLINE void multiply_loaded() {
   if constexpr (kTwoOutputs && kTwoRows) _tile_dpbf16ps(3, 5, 7);
 }
 
-// A pair of operands of the same part, high or low.
+// Loads a pair of left operands of one part, high or low.
 template <bool kTwo>
 FULMAR_AMX_INLINE void load_left(const WeightTiles& from, int64_t k, int part) {
   _tile_loadd(4, from.of[0][k][part], kRowBytes);
@@ -207,9 +207,9 @@ FULMAR_AMX_INLINE void load_right(const float* first, int64_t next) {
   if constexpr (kTwo) _tile_loadd(7, first + next, kRowBytes);
 }
 
-// Sums of two tiles of outputs by two of rows, or fewer, over a piece of terms: sums [outputs][rows] of a
-// tile, the second outputs' behind the first's. Of split weights the low part meets all parts of the inputs
-// but the last.
+// Adds up two tiles of outputs by two of rows, or fewer, over a range of terms: sums [outputs][rows] of a
+// tile, then those of the second outputs. The low part of split weights is multiplied by all parts of the
+// inputs but the last.
 template <int kParts, bool kSplitWeights, bool kTwoOutputs, bool kTwoRows>
 FULMAR_AMX void multiply_tiles(const WeightTiles& weight, const float* in, int64_t next_rows, int64_t tiles,
                                bool fresh, float (*sums)[kOutTiles][kTileWords]) {
@@ -266,7 +266,7 @@ MultiplyTiles multiply_for(bool split_weights, bool two_outputs, bool two_rows) 
   return kOf[split_weights ? 1 : 0][two_outputs ? 1 : 0][two_rows ? 1 : 0];
 }
 
-// f(parts) for the product's, as a constant.
+// Calls f(parts) with the product's number of parts as a constant.
 template <class F>
 void with_parts(const BlockedProduct& p, F&& f) {
   FULMAR_CHECK(p.parts >= 1 && p.parts <= kMostParts);
@@ -275,7 +275,7 @@ void with_parts(const BlockedProduct& p, F&& f) {
   f(std::integral_constant<int, 3>{});
 }
 
-// [outputs][rows] of a tile to the rows of the output that are there.
+// Stores [outputs][rows] of a tile to those rows of the output that exist.
 FULMAR_AMX void store_tile(const float* sums, const BlockedProduct& p, int64_t row, int64_t output,
                            int64_t outputs) {
   __m512i words[kAmxTile];
@@ -326,7 +326,7 @@ bool has_instructions() {
   return (more & kAvx512Bf16) != 0;
 }
 
-// Vectors of 512 bits and tiles are saved for a program that has been let use them.
+// Asks for the use of tiles; returns whether the system saves them and vectors of 512 bits.
 bool may_use_tiles() {
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   if (syscall(SYS_arch_prctl, kRequestPermission, kTileData) != 0) return false;

@@ -1,5 +1,5 @@
-// A tile of outputs lies in the lanes of a vector, so that nothing is added across lanes; what is unpacked of
-// a weight serves several rows.
+// A tile of outputs lies in the lanes of a vector, so nothing is added across lanes; an unpacked weight is
+// used for several rows.
 #include "cpu/linear_coded.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/linear_coded.cpp"
-// Wider than 256 bits is only AVX-512 with VNNI; without it, AVX2 is as quick.
+// Vectors above 256 bits need AVX-512 with VNNI; without it, AVX2 is as quick.
 #undef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS ((FULMAR_DISABLED_TARGETS & ~HWY_AVX3_DL) | HWY_AVX3)
 #include "hwy/foreach_target.h"
@@ -26,15 +26,15 @@ namespace fulmar::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
 constexpr size_t kLineBytes = 64;
-// Bytes of a tile that are on their way into the L1 cache, and behind them into L2, which has room for more
-// misses at once than L1: together they cover the latency of memory.
+// How far ahead to prefetch a tile, in bytes, into L1 and into L2, which can have more misses in flight:
+// together they cover the latency of memory.
 constexpr size_t kAheadL1 = kHasVnni ? 4096 : 2048, kAheadL2 = 16384;
-// What this much rounds to a whole number would not be finite as a factor; smaller activations count as 0.
+// The factor that rounds smaller numbers to whole ones would not be finite; smaller activations count as 0.
 constexpr float kLeastLargest = 1e-30f;
 
 // ---- rounding
 
-// The largest magnitude of the numbers, or NaN where one is not finite.
+// Returns the largest magnitude of the numbers, or NaN where one is not finite.
 HWY_INLINE float largest_of(const float* in, size_t count) {
   const Sums d;
   SumsVec most = hn::Zero(d), bad = hn::Zero(d);
@@ -46,11 +46,11 @@ HWY_INLINE float largest_of(const float* in, size_t count) {
   return hn::GetLane(hn::MaxOfLanes(d, most)) + hn::GetLane(hn::SumOfLanes(d, bad));
 }
 
-// Rows that are multiplied at once lie interleaved: of every kRun activations each row's digits, the highest
-// first; behind all of them, of each share each row's factors. So all of them are at hand from two addresses.
+// Rows that are multiplied together lie interleaved: of every kRun activations each row's digits, the highest
+// first; after all of these, each row's factors of each share. So two addresses reach all of them.
 constexpr size_t kRun = 32;
 
-// Splits whole numbers into digits, kRun bytes from one digit to the next, and adds each to its sum.
+// Splits whole numbers into digits, kRun bytes from one digit to the next, and adds each digit to its sum.
 template <size_t kDigits>
 HWY_INLINE void store_digits(WholeVec whole, int8_t* to, WholeVec (&sum)[kDigits]) {
   const hn::Rebind<int8_t, Whole> d8;
@@ -63,17 +63,17 @@ HWY_INLINE void store_digits(WholeVec whole, int8_t* to, WholeVec (&sum)[kDigits
   }
 }
 
-// What a row has for a share.
+// A row's factors of a share.
 template <size_t kDigits>
 struct ShareFactors {
   float scale;
   union {
-    int32_t start[kDigits];  // of each digit's products
+    int32_t start[kDigits];  // initial sum of each digit's products
     float sum;               // of the activations, for offsets that the format stores
   };
 };
 
-// What codes are more than the numbers that scales multiply. It is taken away from whole sums, exactly.
+// Returns what codes exceed the numbers that scales multiply by: subtracted from whole sums, exactly.
 template <class Loader>
 constexpr int added_to_codes() {
   if constexpr (Loader::kSigned) return kAddedToSigned;
@@ -81,7 +81,7 @@ constexpr int added_to_codes() {
   return 0;
 }
 
-// How a format wants its activations.
+// How a format needs its activations rounded.
 struct Rounding {
   size_t share = 0;
   int added = 0;  // to codes
@@ -114,7 +114,7 @@ HWY_INLINE ShareFactors<kDigits> round_share(const Rounding& rounding, const flo
   return factors;
 }
 
-// Rows whose sums fit into the registers beside what grows in them.
+// Returns the number of rows whose sums fit into the registers, with working values.
 constexpr size_t rows_at_once(size_t digits) {
   if (kHasVnni) return digits == 1 ? 8 : 4;
   return digits == 1 ? 4 : 2;
@@ -123,7 +123,7 @@ constexpr size_t rows_at_once(size_t digits) {
 template <size_t kDigits>
 void round_shares(const Rounding& rounding, const RoundedRows& rows, int64_t row, const float* in,
                   float* to) {
-  // The rows with which this one is multiplied.
+  // The rows that are multiplied together with this one.
   auto count = static_cast<int64_t>(rows_at_once(kDigits));
   int64_t first = 0;
   while (row >= first + (rows.rows - first) / count * count) {
@@ -144,7 +144,7 @@ void round_shares(const Rounding& rounding, const RoundedRows& rows, int64_t row
 
 // ---- products
 
-// Rounded rows that are multiplied at once, from some block on.
+// Rounded rows that are multiplied together, from some block on.
 template <size_t kDigits, size_t kRows>
 class RowsAtOnce {
  public:
@@ -171,7 +171,7 @@ class RowsAtOnce {
   const ShareFactors<kDigits>* factors_ = nullptr;
 };
 
-// Four weights of each output with those of every row and digit.
+// Multiplies four weights of each output by those of every row and digit.
 template <class Loader, size_t kFirst, size_t kVector, size_t kDigits, size_t kRows>
 HWY_INLINE void add_four(const TileBlock& block, const RowsAtOnce<kDigits, kRows>& in,
                          DotSum (&dot)[kRows][kDigits]) {
@@ -185,8 +185,8 @@ HWY_INLINE void add_four(const TileBlock& block, const RowsAtOnce<kDigits, kRows
   }
 }
 
-// The sums of a share. With codes of eight bits 22 bits of activations leave 32: their lowest digit joins in
-// f32.
+// Joins the digits' sums of a share. With codes of eight bits, 22 bits of activations exceed 32: their lowest
+// digit joins in f32.
 template <bool kSigned, size_t kDigits>
 HWY_INLINE SumsVec join_digits(const DotSum (&dot)[kDigits]) {
   const Sums d;
@@ -200,8 +200,8 @@ HWY_INLINE SumsVec join_digits(const DotSum (&dot)[kDigits]) {
   return hn::MulAdd(hn::ConvertTo(d, whole), hn::Set(d, float{1 << kDigitBits}), lowest);
 }
 
-// How far a prefetch looks ahead of a block, in the order in which blocks are read: behind a tile comes the
-// one behind the next, where both are taken at once.
+// How far a prefetch looks ahead of a block, in the order in which blocks are read: where two tiles are taken
+// together, the next tile is the one after both.
 class Lookahead {
  public:
   Lookahead(size_t bytes, size_t block_bytes, size_t blocks, const TileBlock& block)
@@ -226,8 +226,8 @@ struct PrefetchAhead {
   size_t l1, l2;  // bytes
 };
 
-// Asks for what lies ahead of a share, a part of the block's lines: all at once are more than can be on their
-// way.
+// Prefetches for a share some of the block's lines: all of them together are more than can be in
+// flight.
 template <class Loader, size_t kShareIndex>
 HWY_INLINE void fetch_ahead(const TileBlock& block, const PrefetchAhead& ahead) {
   constexpr size_t kShares = Loader::kBlock / Loader::kShare;
@@ -274,7 +274,7 @@ HWY_INLINE void add_block(const TileBlock& block, const PrefetchAhead* ahead,
    ...);
 }
 
-// The block with which the outputs from `first` on begin, at most kLanes and up to `last`.
+// Returns the first block of the outputs from `first` on, at most kLanes and up to `last`.
 template <class Loader>
 TileBlock first_block(const CodedProduct& p, int64_t first, int64_t last) {
   const auto tile = static_cast<size_t>(first / kInterleavedOutputs);
@@ -291,7 +291,7 @@ TileBlock first_block(const CodedProduct& p, int64_t first, int64_t last) {
   return block;
 }
 
-// The sums of kLanes outputs and of some rows.
+// Computes the sums of kLanes outputs and of some rows.
 template <class Loader, size_t kDigits, size_t kRows>
 HWY_INLINE void multiply_tile(const CodedProduct& p, TileBlock block, bool fetch,
                               RowsAtOnce<kDigits, kRows> in, SumsVec (&sum)[kRows]) {
@@ -315,7 +315,7 @@ HWY_INLINE void multiply_tile(const CodedProduct& p, TileBlock block, bool fetch
   }
 }
 
-// Outputs [first, last) of kRows rows from `row` on.
+// Computes the outputs [first, last) of kRows rows from `row` on.
 template <class Loader, size_t kDigits, size_t kRows>
 void multiply_rows(const CodedProduct& p, int64_t first, int64_t last, int64_t row) {
   for (int64_t o = first; o < last; o += static_cast<int64_t>(kLanes)) {
@@ -336,8 +336,8 @@ void multiply_rows(const CodedProduct& p, int64_t first, int64_t last, int64_t r
   }
 }
 
-// Outputs [first, last) of the rows from `row` on: kRows of them with all of these weights, which then lie in
-// the cache, and the next ones; what is left, half as many at a time.
+// Computes the outputs [first, last) of the rows from `row` on: kRows of them with all of these weights,
+// which are then in cache, then the next ones; the rest, half as many at a time.
 template <class Loader, size_t kDigits, size_t kRows>
 void multiply(const CodedProduct& p, int64_t first, int64_t last, int64_t row = 0) {
   for (; row + static_cast<int64_t>(kRows) <= p.rows; row += kRows) {

@@ -1,10 +1,10 @@
 // Products of interleaved quantised weights (interleaved.h) with rows of input, in whole numbers. Knows
 // nothing of threads.
 //
-// The codes of the weights are multiplied as they are, unpacked to bytes in registers, with activations
-// rounded to whole numbers of one, two or three digits to the base 128 (byte_dot-inl.h); as many activations
-// share an f32 scale as meet weights with one. The sum of each digit's products within such a share is exact,
-// and everything after it is f32: 22 bits leave results as near as those of f32 throughout.
+// The codes of the weights, unpacked to bytes in registers, are multiplied by activations rounded to whole
+// numbers of one, two or three digits to the base 128 (byte_dot-inl.h). Activations use the same group size
+// as the weights: a share is the 16 or 32 that have one f32 scale. The sum of each digit's products within a
+// share is exact, and everything after it is f32: 22 bits leave results as near as those of f32 throughout.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,18 @@
 
 namespace fulmar {
 
-// How activations are rounded in front of codes; the value is the number of digits.
+// The precision that activations are rounded to before codes multiply them; the value: number of digits.
 enum class CodedActivations : uint8_t { bits8 = 1, bits15 = 2, bits22 = 3 };
 
-// True for the formats that coded_outputs multiplies.
+// Returns whether coded_outputs multiplies the format.
 bool multiplies_codes(DType dtype);
 
-// True where the processor multiplies and adds up four bytes in a 32-bit sum at once (AVX-512 VNNI), and
-// products here use that.
+// Returns whether the processor multiplies and adds up four bytes into a 32-bit sum in one instruction
+// (AVX-512 VNNI), and this build uses it.
 bool has_vnni();
 
-// Floats that the digits of one rounded row of `depth` activations take, and all of it, with factors of each
-// share, which is what 16 or 32 weights with one scale meet. Multiples of 64 bytes.
+// Return the floats of a rounded row of `depth` activations: of its digits, and with the factors of each
+// share. Multiples of 64 bytes.
 constexpr int64_t rounded_digit_floats(CodedActivations activations, int64_t depth) {
   return (static_cast<int64_t>(activations) * depth + 63) / 64 * 16;
 }
@@ -43,8 +43,8 @@ struct RoundedRows {
 };
 
 // Rounds one of the rows that are multiplied together. `to` has room for all of them, rounded_row_floats
-// each, 64-byte aligned, in the order that coded_outputs wants. Numbers that are not finite make all outputs
-// of the row so.
+// each, 64-byte aligned, in the order that coded_outputs reads. A number that is not finite makes all outputs
+// of its row NaN.
 void round_row(const RoundedRows& rows, int64_t row, const float* in, float* to);
 
 // out[r][o] = sum over k of weight[o][k] * in[r][k].
@@ -62,7 +62,7 @@ struct CodedProduct {
 };
 
 // Computes the outputs [first, last) of every row; `first` is a multiple of kInterleavedOutputs. Order of
-// summation, the same for every number of rows: share after share, its sum of products and then the offset
+// summation, the same for every number of rows: share after share, each its sum of products, then the offset
 // that its format may store.
 void coded_outputs(const CodedProduct& product, int64_t first, int64_t last);
 

@@ -1,5 +1,5 @@
-// Register tiles of rows x outputs: outputs lie in vector lanes, as they lie in memory, and inputs are
-// broadcast, so that neither needs packing.
+// Register tiles of rows x outputs: outputs are in vector lanes, as in memory, and inputs are broadcast, so
+// that neither needs packing.
 #include "cpu/linear_decoded.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ constexpr size_t kMostRows = kManyRegisters ? (kVectors == 1 ? 14 : 6) : 12 / kV
 
 // ---- decoding
 
-// Four weights of kLanes outputs, kOutputs floats from one weight to the next.
+// Stores four weights of kLanes outputs, kOutputs floats from one weight to the next.
 template <class Loader, size_t kAt>
 HWY_INLINE void store_four(const TileBlock& block, SumsVec scale, SumsVec offset, float* to) {
   const BytesVec codes = Loader::template codes<kAt>(block);
@@ -61,7 +61,7 @@ HWY_INLINE void store_block(const TileBlock& block, float* to, std::index_sequen
   (store_share<Loader, kShareIndex>(block, to, std::make_index_sequence<Loader::kShare / 4>()), ...);
 }
 
-// Weights [first, first + count) of a tile, whole blocks: [weight][kOutputs].
+// Decodes the weights [first, first + count) of a tile, whole blocks: [weight][kOutputs].
 template <class Loader>
 void decode_interleaved(const DotProduct& p, size_t tile, size_t first, size_t count, float* to) {
   const size_t blocks = static_cast<size_t>(p.depth) / Loader::kBlock;
@@ -77,8 +77,8 @@ void decode_interleaved(const DotProduct& p, size_t tile, size_t first, size_t c
   }
 }
 
-// A decoder of interleaved weights: weights [first, first + count) of the outputs from `output` on, of which
-// `outputs` are wanted.
+// Decodes interleaved weights [first, first + count) of the outputs from `output` on, of which `outputs`
+// exist.
 template <class Loader>
 struct InterleavedDecoder {
   static void decode(const DotProduct& p, size_t output, size_t outputs, size_t first, size_t count,
@@ -88,7 +88,7 @@ struct InterleavedDecoder {
   }
 };
 
-// One of transposed weights.
+// Decodes transposed weights.
 template <class Loader>
 struct TransposedDecoder {
   static void decode(const DotProduct& p, size_t output, size_t, size_t first, size_t count, float* to) {
@@ -116,7 +116,7 @@ struct RowTile {
   float* out = nullptr;
   size_t out_stride = 0;
   size_t depth = 0;    // a multiple of 4
-  size_t outputs = 0;  // that are wanted
+  size_t outputs = 0;  // that exist
   bool fresh = false;  // the first terms
 };
 
@@ -164,7 +164,7 @@ void multiply_rows(const RowTile& t) {
   for (size_t r = 0; r < kRows; ++r) store_row(t, r, sum);
 }
 
-// `rows` rows, at most kRows.
+// Multiplies `rows` rows, at most kRows.
 template <size_t kRows>
 void multiply_up_to(const RowTile& t, size_t rows) {
   if constexpr (kRows > 1) {

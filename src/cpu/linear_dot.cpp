@@ -20,14 +20,14 @@ namespace fulmar::HWY_NAMESPACE {
 
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON;
 constexpr int kTileOutputs = 4;
-constexpr int kGroupRows = kManyRegisters ? 6 : 3;  // whose sums fit into registers beside one weight
+constexpr int kGroupRows = kManyRegisters ? 6 : 3;  // whose sums fit into registers with one weight
 constexpr size_t kWays = 4;  // independent sums of a single row, to hide the latency of one
 constexpr size_t kLineBytes = 64;
-constexpr int64_t kBlockBytes = 32 * 1024;  // weights that the groups share from the second level
+constexpr int64_t kBlockBytes = 32 * 1024;  // weights that the groups share in the second level
 constexpr int64_t kPartDepth = 1024;        // terms of a group's rows that stay in the first level
 constexpr int kSecondLevel = 2;             // the first level tracks too few misses to keep memory busy
 
-// What a tile multiplies: `depth` terms of weight rows `weight_stride` apart with rows `in_stride` apart.
+// The operands of a tile: `depth` terms of weight rows `weight_stride` apart and rows `in_stride` apart.
 template <class E>
 struct Tile {
   const E* weight = nullptr;
@@ -38,10 +38,10 @@ struct Tile {
   float* out = nullptr;
   size_t out_stride = 0;
   bool fresh = true;    // else the sums are added to what `out` holds
-  size_t distance = 0;  // in bytes, of the weights fetched meanwhile
+  size_t distance = 0;  // bytes from the weights to those prefetched
 };
 
-// One vector's worth of terms, or the `rest` of them at the end of the rows.
+// Adds a vector of terms, or the `rest` of them at the end of the rows.
 template <bool kIsRest, int kOutputs, int kRows, class E>
 HWY_INLINE void add_terms(const Tile<E>& t, size_t k, F32Vec (&sum)[kRows][kOutputs]) {
   const size_t rest = t.depth - k;
@@ -72,7 +72,7 @@ HWY_INLINE void put_sums(const F32Vec (&sum)[kTileOutputs], bool fresh, float* t
   for (int o = 0; o < kTileOutputs; ++o) put_sum(sum[o], fresh, to + o);
 }
 #else
-// The blocks of 128 bits added to each other, halves first.
+// Returns the blocks of 128 bits added to each other, halves first.
 template <class D>
 HWY_INLINE hn::Vec<hn::Full128<float>> add_blocks(D, hn::Vec<D> v) {
   if constexpr (hn::MaxLanes(D()) == 4) {
@@ -100,7 +100,7 @@ HWY_INLINE void put_sums(const F32Vec (&sum)[kTileOutputs], bool fresh, float* t
 }
 #endif
 
-// What lies t.distance behind one vector of each of the tile's weight rows.
+// Prefetches t.distance bytes ahead of one vector of each of the tile's weight rows.
 template <class E>
 HWY_INLINE void fetch_ahead(const Tile<E>& t, size_t k, size_t outputs, size_t lanes) {
   for (size_t o = 0; o < outputs; ++o) {
@@ -112,7 +112,7 @@ HWY_INLINE void fetch_ahead(const Tile<E>& t, size_t k, size_t outputs, size_t l
   }
 }
 
-// kOutputs x kRows dot products.
+// Computes kOutputs x kRows dot products.
 template <int kOutputs, int kRows, bool kFetch, class E>
 HWY_INLINE void multiply_tile(const Tile<E>& t) {
   const size_t lanes = hn::Lanes(F32());
@@ -134,7 +134,7 @@ HWY_INLINE void multiply_tile(const Tile<E>& t) {
   }
 }
 
-// Outputs [first, last) of kRows rows.
+// Computes `outputs` outputs of kRows rows.
 template <int kRows, bool kFetch, class E>
 HWY_INLINE void multiply_outputs(Tile<E> t, int64_t outputs) {
   int64_t o = 0;
@@ -150,22 +150,22 @@ HWY_INLINE void multiply_outputs(Tile<E> t, int64_t outputs) {
   }
 }
 
-// `rows`, at most kRows.
+// Computes `rows` rows, at most kRows.
 template <int kRows, bool kFetch, class E>
 HWY_INLINE void multiply_group(const Tile<E>& t, int64_t rows, int64_t outputs) {
   if (rows == kRows) return multiply_outputs<kRows, kFetch>(t, outputs);
   if constexpr (kRows > 1) multiply_group<kRows - 1, kFetch>(t, rows, outputs);
 }
 
-// The least multiple of `step` bytes that covers the latency of memory. Weight rows are contiguous: fetched
-// that far ahead, in steps of whole tiles, every line is fetched once.
+// Returns the least multiple of `step` bytes that covers the latency of memory. Weight rows are contiguous:
+// prefetched that far ahead, in steps of whole tiles, every line is fetched once.
 size_t distance_ahead(size_t step) {
   constexpr size_t kLeast = 4096;
   return step == 0 ? 0 : (kLeast + step - 1) / step * step;
 }
 
-// Outputs [first, last) of every group, whose rows meet the same weights one after the other; the first group
-// fetches later weights meanwhile.
+// Computes the outputs [first, last) of every group, whose rows use the same weights one after the other; the
+// first group prefetches later weights.
 template <class E>
 void multiply_block(const DotProduct& p, int64_t first, int64_t last) {
   const int64_t groups = (p.rows + kGroupRows - 1) / kGroupRows;
@@ -200,7 +200,7 @@ void multiply_rows(const DotProduct& p, int64_t first, int64_t last) {
   }
 }
 
-// One output of a single row; `distance` bytes on lies the weight that is fetched meanwhile.
+// Returns one output of a single row; prefetches the weights `distance` bytes ahead.
 template <class E>
 HWY_INLINE float dot_row(const E* weight, const float* in, size_t depth, size_t distance) {
   const size_t lanes = hn::Lanes(F32());
@@ -228,7 +228,7 @@ HWY_INLINE float dot_row(const E* weight, const float* in, size_t depth, size_t 
   return hn::GetLane(hn::SumOfLanes(F32(), sum[0]));
 }
 
-// A single row reads its weights as one stream.
+// Computes a single row, which reads its weights as one stream.
 template <class E>
 void multiply_row(const DotProduct& p, int64_t first, int64_t last) {
   const auto depth = static_cast<size_t>(p.depth);
@@ -245,15 +245,15 @@ void multiply(const DotProduct& p, int64_t first, int64_t last) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// FP8 with one scale a row, which a single row reads as it reads 16-bit numbers.
+// Computes a single row of FP8 with one scale a row, which reads weights like 16-bit numbers.
 void multiply_row_f8(const DotProduct& p, int64_t first, int64_t last) {
   multiply_row<F8>(p, first, last);
   for (int64_t o = first; o < last; ++o) p.out[o] *= p.scales[o];
 }
 #endif
 
-// Quantised weights: a tile's part of the rows is decoded into the first level and multiplied with every
-// group of rows.
+// Multiplies quantised weights: a tile's part of the rows is decoded into the first level and multiplied by
+// every group of rows.
 void multiply_decoded(const DotProduct& p, int64_t first, int64_t last) {
   static_assert(kPartDepth == kDecodedRun);
   HWY_ALIGN float decoded[kTileOutputs * kPartDepth];

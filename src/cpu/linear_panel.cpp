@@ -1,5 +1,5 @@
 // Register tiles of outputs x vectors of rows. Partial sums stay in a block on the stack, rows in lanes, and
-// are transposed back once all terms are in.
+// are transposed back after the last term.
 #include "cpu/linear_panel.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ constexpr size_t kChunk = 32;  // terms between prefetches: one line of 16-bit w
 // One line of padding keeps the rows of a weight block out of each other's cache sets.
 constexpr size_t kWeightStride = kPanelDepth + 16;
 
-// Outputs of a register tile: as many as the registers beside `vectors` inputs and one weight can sum.
+// Returns the outputs of a register tile: as many as fit in registers with `vectors` inputs and one weight.
 constexpr int outputs_per_tile(int vectors) {
   if (kManyRegisters) return vectors == 1 ? 16 : vectors == 2 ? 12 : 8;
   return vectors == 1 ? 8 : vectors == 2 ? 6 : 4;
@@ -39,7 +39,7 @@ int64_t RowTile() { return kMostVectors * lane_count(); }
 
 int64_t RowCount(int64_t rows) { return (rows + lane_count() - 1) / lane_count() * lane_count(); }
 
-// to[j][i] = from[i][j] for i < rows, j < cols.
+// Sets to[j][i] = from[i][j] for i < rows, j < cols.
 void transpose(const float* from, int64_t from_stride, int64_t rows, int64_t cols, float* to,
                int64_t to_stride) {
   int64_t i = 0;
@@ -80,11 +80,11 @@ void Pack(const BlockedProduct& p, int64_t row, int64_t first, int64_t last) {
   for (int64_t k = 0; k < last - first; ++k) std::fill(tile + k * width + rows, tile + (k + 1) * width, 0.0f);
 }
 
-// The weights that the next block will need, fetched while this one is multiplied.
+// The weights of the next block, prefetched while this one is multiplied.
 struct NextWeights {
   const std::byte* weight = nullptr;
   size_t row_bytes = 0;
-  size_t chunk_bytes = 0;  // that kChunk terms take
+  size_t chunk_bytes = 0;  // bytes of kChunk terms
 
   NextWeights from_row(size_t n) const {
     return {weight == nullptr ? nullptr : weight + n * row_bytes, row_bytes, chunk_bytes};
@@ -112,7 +112,7 @@ HWY_INLINE void add_term(const float* HWY_RESTRICT tile, const float* HWY_RESTRI
   }
 }
 
-// sums[n][lane] += (or, when fresh, =) sum over k of tile[k][lane] * weight[n][k], kVectors vectors of lanes.
+// Adds to (if fresh, sets) sums[n][lane] the sum over k of tile[k][lane] * weight[n][k]; kVectors vectors.
 template <int kVectors, int kOutputs>
 HWY_INLINE void multiply_tile(const float* HWY_RESTRICT tile, const float* HWY_RESTRICT weight, size_t depth,
                               bool fresh, float* HWY_RESTRICT sums, const NextWeights& ahead) {
@@ -141,7 +141,7 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT tile, const float* HWY_R
   }
 }
 
-// All outputs of a block for one tile of rows.
+// Multiplies all outputs of a block by one tile of rows.
 template <int kVectors>
 HWY_INLINE void multiply_outputs(const float* tile, const float* weight, size_t depth, size_t outputs,
                                  bool fresh, float* sums, const NextWeights& ahead) {
@@ -176,7 +176,7 @@ HWY_INLINE void widen(const E* weight, size_t row_length, size_t outputs, size_t
   }
 }
 
-// Multiplies one widened block of weights with every tile of rows.
+// Multiplies one widened block of weights by every tile of rows.
 HWY_NOINLINE void multiply_tiles(const BlockedProduct& p, const PanelBlock& block, int64_t first,
                                  size_t depth, const float* weight, float* sums, NextWeights ahead) {
   const auto outputs = static_cast<size_t>(block.output_end - block.output);
@@ -212,7 +212,7 @@ void multiply_block(const BlockedProduct& p, const PanelBlock& block) {
   for (int64_t first = 0; first < p.depth; first += kPanelDepth) {
     const auto depth = static_cast<size_t>(HWY_MIN(kPanelDepth, p.depth - first));
     widen(weight + first, static_cast<size_t>(p.depth), outputs, depth, widened);
-    // What comes next: the following terms, or the first ones of the block below.
+    // Prefetches the following terms, or the first ones of the block below.
     const bool more = first + kPanelDepth < p.depth;
     const E* const next = weight + (more ? first + kPanelDepth : (block.output_end - block.output) * p.depth);
     const NextWeights ahead{reinterpret_cast<const std::byte*>(next),
@@ -222,7 +222,7 @@ void multiply_block(const BlockedProduct& p, const PanelBlock& block) {
   store_sums(p, block, sums);
 }
 
-// Likewise with quantised weights, decoded in place of widened.
+// Multiplies a block of quantised weights, which are decoded instead of widened.
 void multiply_coded_block(const BlockedProduct& p, const PanelBlock& block) {
   HWY_ALIGN float decoded[kPanelOutputs * kWeightStride];
   HWY_ALIGN float sums[kPanelRows * kPanelOutputs];

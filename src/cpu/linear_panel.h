@@ -1,4 +1,4 @@
-// Blocked matrix products for many rows: what prefill and wide batches run. Knows nothing of threads.
+// Blocked matrix products for many rows, for prefill and wide batches. Knows nothing of threads.
 //
 // The input is packed once: tiles of rows transposed so that the rows lie in vector lanes. A block of weights
 // is then widened to f32 in cache and multiplied with every tile, one broadcast weight at a time, so weights
@@ -29,7 +29,7 @@ struct BlockedProduct {
   float* packed = nullptr;  // panel_row_count(rows) * depth floats, 64-byte aligned
   float* out = nullptr;     // [rows, out]
   int64_t out_stride = 0;
-  // For linear_amx.h alone: into how many an input is split, and whether weights lie as transposed.h says.
+  // For linear_amx.h alone: an input's number of parts, and whether weights are transposed.
   int parts = 0;
   bool transposed = false;
 };
@@ -43,10 +43,10 @@ struct PanelBlock {
   int64_t output_end = 0;
 };
 
-// Rows of one full tile on this processor.
+// Returns the rows of a full tile on this processor.
 int64_t panel_row_tile();
 
-// `rows` rounded up to the vectors that hold them.
+// Returns `rows` rounded up to whole vectors.
 int64_t panel_row_count(int64_t rows);
 
 // Packs terms [first, last) of the tile that begins at row `row`.

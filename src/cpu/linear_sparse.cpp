@@ -1,5 +1,5 @@
-// The sums of half a strip stay in registers while the inputs of a share pass; what lies in memory between
-// shares is the output itself.
+// The sums of half a strip stay in registers for the inputs of a share; between shares they are in the output
+// itself.
 #include "cpu/linear_sparse.h"
 
 #include <algorithm>
@@ -33,17 +33,17 @@ struct Nonzeros {
 
 #if HWY_TARGET != HWY_SCALAR
 
-constexpr size_t kAhead = 24;  // rows of codes that are on their way; covers the latency of memory
+constexpr size_t kAhead = 24;  // rows of codes in flight; covers the latency of memory
 static_assert(kAhead < kNonzerosPadding);
 constexpr size_t kLineBytes = 64;
-constexpr size_t kInputsAtOnce = kPlainShare;  // whose codes stay in cache for several rows; whole shares
+constexpr size_t kInputsAtOnce = kPlainShare;  // inputs whose codes stay in cache; whole shares
 constexpr size_t kRowsAtOnce = 16;
-constexpr size_t kInputsDecoded = 256;  // at once: 128 KB as f32
+constexpr size_t kInputsDecoded = 256;  // at a time: 128 KB as f32
 constexpr size_t kRowsDecodedFor = 1024;
 constexpr size_t kVectors = kHalfOutputs / hn::MaxLanes(Outputs());
 
-// Most vectors are all zeros. Of others one bit after the other: compressing vectors is slower where a
-// library makes it from a table.
+// Writes a row's nonzeros. Most vectors are all zeros. In others it takes bit by bit: compressing vectors is
+// slower where a library does it by table.
 int64_t FindNonzeros(const float* in, int64_t depth, float* to) {
   const hn::CappedTag<float, 8> d;
   auto* const place = reinterpret_cast<uint32_t*>(to) + 16;
@@ -70,20 +70,20 @@ int64_t FindNonzeros(const float* in, int64_t depth, float* to) {
   return static_cast<int64_t>(count);
 }
 
-// Into the second-level cache, whose queue of misses is the longer one.
+// Prefetches into the second-level cache, which can have more misses in flight.
 HWY_INLINE void prefetch(const std::byte* from, size_t bytes) {
   for (size_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(from + at, 0, 2);
 }
 
-// What input k reads: its row, and the factors of its share.
+// Prefetches what input k reads: its row, and the factors of its share.
 template <class Loader>
 HWY_INLINE void prefetch_input(const Strip& strip, size_t k) {
   prefetch(Loader::row(strip, k), Loader::kRowBytes);
   prefetch(Loader::factors(strip, k), Loader::kFactorBytes);
 }
 
-// Adds the inputs of `in` from i on that lie below `end` and in one share to half a strip of outputs. Returns
-// where the next share begins.
+// Adds the inputs of `in` from i on that are below `end` and in one share to half a strip of outputs. Returns
+// the first input of the next share.
 template <class Loader, size_t kHalf>
 HWY_INLINE size_t add_share(const Strip& strip, const Nonzeros& in, size_t i, size_t end, float* out) {
   const Outputs d;
@@ -120,7 +120,7 @@ HWY_INLINE size_t add_share(const Strip& strip, const Nonzeros& in, size_t i, si
   return i;
 }
 
-// Adds the inputs from `i` on that lie below `end` to 128 outputs; returns how far they reach.
+// Adds the inputs from `i` on that are below `end` to 128 outputs; returns the first that is not.
 template <class Loader>
 size_t add_inputs(const Strip& strip, const Nonzeros& in, size_t i, size_t end, float* out) {
   size_t reached = i;
@@ -131,7 +131,7 @@ size_t add_inputs(const Strip& strip, const Nonzeros& in, size_t i, size_t end, 
   return reached;
 }
 
-// Rows [row, last), at most kRowsAtOnce, and one strip whose outputs from `first` on are all wanted.
+// Computes rows [row, last), at most kRowsAtOnce, and one strip whose outputs all exist, from `first` on.
 template <class Loader>
 void multiply_strip(const SparseProduct& p, const Strip& strip, int64_t first, int64_t row, int64_t last) {
   const auto depth = static_cast<size_t>(p.depth);
@@ -146,8 +146,8 @@ void multiply_strip(const SparseProduct& p, const Strip& strip, int64_t first, i
   }
 }
 
-// Adds the inputs from `i` on that lie below `end` to half a strip of outputs; weights are decoded from input
-// `first` on. Returns how far they reach.
+// Adds the inputs from `i` on that are below `end` to half a strip of outputs; weights are decoded from input
+// `first` on. Returns the first input that is not below.
 template <size_t kHalf>
 HWY_INLINE size_t add_decoded(const float* decoded, size_t first, const Nonzeros& in, size_t i, size_t end,
                               float* out) {
@@ -163,7 +163,7 @@ HWY_INLINE size_t add_decoded(const float* decoded, size_t first, const Nonzeros
   return i;
 }
 
-// Rows [row, last), at most kRowsDecodedFor, and one strip whose outputs from `first` on are all wanted.
+// Computes rows [row, last), at most kRowsDecodedFor, and one strip whose outputs all exist, from `first` on.
 template <class Loader>
 void multiply_decoded(const SparseProduct& p, const Strip& strip, int64_t first, int64_t row, int64_t last) {
   HWY_ALIGN float decoded[kInputsDecoded * kStripOutputs];
@@ -184,7 +184,7 @@ void multiply_decoded(const SparseProduct& p, const Strip& strip, int64_t first,
   }
 }
 
-// Every row and the last strip, of which some outputs are wanted.
+// Computes every row and the last strip, of which some outputs are missing.
 template <class Loader>
 void multiply_rest(const SparseProduct& p, const Strip& strip, int64_t first, int64_t last) {
   const auto depth = static_cast<size_t>(p.depth);

@@ -10,13 +10,13 @@
 
 namespace fulmar {
 
-// True for the formats that sparse_outputs multiplies.
+// Returns whether sparse_outputs multiplies the format.
 bool multiplies_strips(DType dtype);
 
-// The nonzero inputs of a row: {count, ascending places, numbers}, with room for every input. NaN is one.
+// A row's nonzero inputs: {count, ascending indices, numbers}, with room for all inputs. NaN is nonzero.
 constexpr int64_t kNonzerosPadding = 32;
 constexpr int64_t nonzeros_floats(int64_t depth) { return 2 * (depth + kNonzerosPadding) + 16; }
-// Returns their number; `to` is 64-byte aligned.
+// Writes a row's nonzeros to `to`, 64-byte aligned; returns how many there are.
 int64_t find_nonzeros(const float* in, int64_t depth, float* to);
 
 // out[r][o] = sum over k of weight[o][k] * in[r][k].
@@ -33,8 +33,8 @@ struct SparseProduct {
   bool one_order = false;  // the same for every number of rows
 };
 
-// Rows from which on weights are decoded once for all of them, unless one_order is set: the sooner, the more
-// a code costs each row.
+// Returns the least rows for which weights are decoded once for all of them, unless one_order is set: fewer,
+// the more a code costs each row.
 constexpr int64_t least_decoded_rows(DType dtype) {
   const int64_t row_bytes = strip_format(dtype).row_bytes;
   return row_bytes > kStripOutputs ? 64 : row_bytes == kStripOutputs ? 40 : 24;

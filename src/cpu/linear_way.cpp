@@ -26,8 +26,8 @@ int64_t most_coded_rows(const LinearMode& mode) {
 
 namespace {
 
-// Few rows are bound by memory, of which zeros save as much as there are of them; dense products of more are
-// as quick as those of linear_sparse.h with so many zeros.
+// Few rows are bound by memory, and zeros save their fraction of it. Dense products of more rows are as quick
+// as those of linear_sparse.h at the second fraction.
 constexpr int64_t kFewRows = 4;
 constexpr double kLeastZerosOfSome = 0.85, kLeastZerosOfMany = 0.72;
 
@@ -37,8 +37,8 @@ bool goes_by_amx(const Weight& weight, const LinearMode& mode) { return mode.has
 
 int64_t most_dot_rows(const Weight& weight, const LinearMode& mode) {
   if (!goes_by_amx(weight, mode)) return kMostDotRows;
-  // bf16 lies as the units take it; f16 is split for every block of rows, and five products are slower for
-  // few.
+  // bf16 weights are operands as stored; f16 is split for every block of rows, and its five products are
+  // slower for few.
   constexpr int64_t kOfBf16 = 16, kOfF16 = 28;
   if (weight.dtype == DType::bf16) return kOfBf16;
   return mode.activations == CodedActivations::bits22 ? kMostDotRows : kOfF16;

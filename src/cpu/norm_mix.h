@@ -8,14 +8,14 @@
 
 namespace fulmar::cpu {
 
-// Row `index` of a gathered matrix as f32, to out [table.in].
+// Reads row `index` of a gathered matrix as f32 into out [table.in].
 void read_row(const Weight& table, int64_t index, float* out);
 
 void embed(ThreadPool& pool, const Batch& batch, const Embedding& embedding, Tensor out);
 void add(ThreadPool& pool, Tensor x, Tensor addend);
 void norm(ThreadPool& pool, Tensor x, const Norm& norm, Tensor out);
 void shift(ThreadPool& pool, const Batch& batch, Tensor z, StateField carry, Tensor out);
-// z of the rows that may be rolled back, into the ring of what is carried on; nothing in other steps.
+// Appends z of the rows that may be rolled back to the ring of shifts; does nothing in other steps.
 void keep_shifts(ThreadPool& pool, const Batch& batch, Tensor z, StateField carry);
 void lerp(ThreadPool& pool, Tensor z, Tensor other, Tensor mix, Tensor out);
 void lerp_shifted(ThreadPool& pool, Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out);
@@ -25,7 +25,7 @@ void multiply(ThreadPool& pool, Tensor a, Tensor b, Tensor out);
 void key_prepare7(ThreadPool& pool, const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk);
 void head_norm(ThreadPool& pool, int64_t n_head, const Norm& ln_x, Tensor y);
 void bonus7(ThreadPool& pool, const TimeMix7& att, const Projected7& p, Tensor y);
-// product[t] = low[t] @ (s_emb[token] + matrix[t]) reshaped to [D, D]; the middle of RWKV-7a's deep
+// Computes product[t] = low[t] @ (s_emb[token] + matrix[t]) reshaped to [D, D]; the middle of RWKV-7a's deep
 // embedding.
 void multiply_by_token(ThreadPool& pool, const Batch& batch, const ChannelMix7& ffn, Tensor matrix,
                        Tensor low, Tensor product);

@@ -32,7 +32,7 @@ HWY_INLINE void ForLanes(int64_t n, const Body& body) {
   for (; i < n; i++) body(single, i);
 }
 
-// Sum over i of term(tag, i).
+// Returns the sum over i of term(tag, i).
 template <class Term>
 HWY_INLINE float SumLanes(int64_t n, const Term& term) {
   const hn::ScalableTag<float> d;

@@ -1,15 +1,15 @@
 // Loaders of transposed weights (cpu/transposed.h), one a format: vectors of the codes of one input as f32,
-// and the factors of each output that consecutive inputs share, a share. Per-target code: included once for
-// every instruction set by files that use hwy/foreach_target.h.
+// and each output's factors, which a share of consecutive inputs has in common. Per-target code: included
+// once for every instruction set by files that use hwy/foreach_target.h.
 //
 // weight = scale * code + offset. A loader has
 //   kRowBytes   of the codes of one input
-//   row(strip, k)  where they lie
-//   kFactorBytes, factors(strip, k)  of the share that input k lies in, and what should be prefetched of them
-//   kFactors    whether scales are to be applied at all, and offsets
-//   share(strip)              inputs that have the same factors; kPlainShare where there are none
+//   row(strip, k)  the address of those of input k
+//   kFactorBytes, factors(strip, k)  of input k's share: bytes to prefetch, and their address
+//   kFactors    whether scales are applied, and offsets
+//   share(strip)              inputs with the same factors; kPlainShare where there are none
 //   code<H>(row, o)           of outputs o, o + 1, ... of half H of the strip, o in [0, 64)
-//   scale<H>(strip, k, o)     of the share that input k lies in
+//   scale<H>(strip, k, o)     of input k's share
 //   offset<H>(strip, k, o, scale)
 #include <algorithm>
 #include <array>
@@ -55,7 +55,7 @@ HWY_INLINE const std::byte* row_of(const Strip& strip, size_t k) {
   return strip.at + k / f.block * f.block_bytes() + f.factor_bytes + k % f.block * f.row_bytes;
 }
 
-// Where the factors of the block begin that input k lies in.
+// Returns the address of the factors of input k's block.
 template <DType kDType>
 HWY_INLINE const std::byte* factors_of(const Strip& strip, size_t k) {
   constexpr StripFormat f = strip_format(kDType);
@@ -124,7 +124,7 @@ struct NibbleRow {
   }
 };
 
-// Nibbles and the bits above them, which lie behind all nibbles of the row.
+// Nibbles and the bits above them, which follow all nibbles of the row.
 template <int kBits>
 struct HighBitsRow {
   template <size_t kHalf>
@@ -139,7 +139,7 @@ struct HighBitsRow {
   }
 };
 
-// Eight more than the code: a group may be too long for sums that cancel out.
+// Nibbles 8 above the code, subtracted at once: a group may be too long for sums that cancel an offset out.
 struct CentredNibbleRow {
   template <size_t kHalf>
   static HWY_INLINE OutputsVec code(const std::byte* row, size_t o) {
@@ -148,7 +148,7 @@ struct CentredNibbleRow {
   }
 };
 
-// Nibbles that count levels.
+// Returns the levels of nibbles that are indices of a table.
 HWY_INLINE OutputsVec level_of(const float* levels, hn::Vec<hn::Rebind<int32_t, Outputs>> index) {
   const Outputs d;
   constexpr size_t kOutputLanes = hn::MaxLanes(Outputs());
@@ -204,7 +204,7 @@ struct FactorsBeside {
   }
 };
 
-// One or two f16 numbers in front of 32 inputs. kHas offsets: a minimum, or codes count from their middle.
+// One or two f16 numbers before 32 inputs. kHas offsets: a minimum, or codes count from their middle.
 template <DType kDType, Factors kHas>
 struct FactorsOf32 {
   static constexpr Factors kFactors = kHas;
@@ -227,11 +227,11 @@ struct FactorsOf32 {
   }
 };
 
-// Of q4_k and q5_k.
+// The factors of q4_k and q5_k.
 template <DType kDType>
 struct FactorsOfQ45K {
   static constexpr Factors kFactors = Factors::offsets;
-  static constexpr size_t kFactorBytes = 2 * kStripOutputs;  // those of 256 inputs come but once
+  static constexpr size_t kFactorBytes = 2 * kStripOutputs;  // without those of 256 inputs: read rarely
   static HWY_INLINE const std::byte* factors(const Strip& strip, size_t k) {
     return factors_of<kDType>(strip, k) + kStripOutputs * (4 + 2 * (k % 256 / 32));
   }
@@ -246,7 +246,7 @@ struct FactorsOfQ45K {
   }
 
  private:
-  // d * scale, dmin * minimum
+  // Returns d * scale, or dmin * minimum.
   template <size_t kHalf, size_t kWhich>
   static HWY_INLINE OutputsVec product(const Strip& strip, size_t k, size_t o) {
     const std::byte* const at = factors_of<kDType>(strip, k);
@@ -284,7 +284,7 @@ struct StripLoader : Row, FactorSource {
   static HWY_INLINE const std::byte* row(const Strip& strip, size_t k) { return row_of<kDType>(strip, k); }
 };
 
-// body(loader) for the loader of a format; false where it has none.
+// Calls body(loader) for the loader of a format; returns false where it has none.
 template <class Body>
 HWY_INLINE bool with_strip_loader(DType dtype, const Body& body) {
   using enum Factors;
@@ -328,7 +328,7 @@ HWY_INLINE bool with_strip_loader(DType dtype, const Body& body) {
 
 // ---- decoding
 
-// Inputs [k, end) of kCount outputs from o on in half a strip, as f32: kStride from one input to the next.
+// Decodes the inputs [k, end) of kCount outputs from o on in half a strip to f32; kStride between inputs.
 template <class Loader, size_t kHalf, size_t kCount, size_t kStride>
 HWY_INLINE void decode_rows(const Strip& strip, size_t o, size_t k, size_t end, float* to) {
   const Outputs d;

@@ -1,4 +1,4 @@
-// The pool's only shared word is state_: it opens a loop, counts who is inside and closes it again.
+// The workers share only state_: it opens a loop, counts the workers inside and closes it again.
 #include "cpu/thread_pool.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ constexpr uint64_t kOpen = 0x8000;
 constexpr int kNumberShift = 16;
 constexpr auto kSpinTime = std::chrono::microseconds(200);  // longer than the gap between loops of one step
 constexpr int kSpinsPerLook = 32;
-constexpr int64_t kSharesPerThread = 2;  // of what is left, that a thread takes at a time
+constexpr int64_t kSharesPerThread = 2;  // of what is left; a thread takes one at a time
 
 void pause_briefly() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -27,7 +27,7 @@ void pause_briefly() {
 #endif
 }
 
-// The processors this process may use, in ascending order.
+// Returns the processors this process may use, in ascending order.
 std::vector<int> allowed_processors() {
   std::vector<int> allowed;
   cpu_set_t set;
@@ -47,7 +47,7 @@ void pin(std::thread& thread, int cpu) {
   (void)pthread_setaffinity_np(thread.native_handle(), sizeof(set), &set);
 }
 
-// Wakes the workers to say that there is no further loop, and waits for their ends.
+// Wakes the workers with the message that there is no further loop, and waits until they end.
 void end_all(std::vector<std::thread>& workers, std::atomic<bool>& stopping, std::atomic<uint32_t>& bell) {
   stopping.store(true);
   bell.fetch_add(1);
@@ -67,7 +67,7 @@ ThreadPool::ThreadPool(int threads) {
       if (allowed.size() >= static_cast<size_t>(threads))
         pin(workers_.back(), allowed[static_cast<size_t>(i)]);
     }
-  } catch (...) {  // the system has no further thread: those that there are end, and whoever asked is told
+  } catch (...) {  // no further thread from the system: ends those that exist and reports it
     end_all(workers_, stopping_, bell_);
     throw;
   }
@@ -95,7 +95,7 @@ std::span<float> ThreadPool::workspace(size_t floats) {
   if (floats > workspace_floats_) {
     constexpr size_t kAlignment = 64;
     const size_t bytes = (floats * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
-    workspace_.reset();  // before the larger one, so that both never stand side by side
+    workspace_.reset();  // before the larger one, so that both never exist at once
     workspace_.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
     FULMAR_CHECK(workspace_ != nullptr, "out of memory for a matrix product");
     workspace_floats_ = floats;
@@ -103,8 +103,8 @@ std::span<float> ThreadPool::workspace(size_t floats) {
   return {workspace_.get(), workspace_floats_};
 }
 
-// Large chunks at first, because memory likes long streams, and small ones at the end, because the threads
-// should finish together though the system may slow any of them down.
+// Takes large chunks at first, because memory prefers long streams, and small ones at the end, because
+// threads should finish together although the system may slow any of them down.
 void ThreadPool::take_chunks() {
   const Loop loop = loop_;
   const int64_t shares = kSharesPerThread * size();
@@ -150,7 +150,7 @@ bool ThreadPool::join(uint64_t number) {
   return false;
 }
 
-// Returns the number of the present loop once it differs from `seen`, or anything when the pool stops.
+// Returns the number of the current loop once it differs from `seen`, or anything when the pool stops.
 uint64_t ThreadPool::await_loop(uint64_t seen) {
   while (true) {
     const auto give_up = std::chrono::steady_clock::now() + kSpinTime;

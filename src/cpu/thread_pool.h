@@ -1,4 +1,4 @@
-// Workers that share loops with the thread that asks. Knows nothing of what the loops compute.
+// Worker threads that run loops together with the calling thread. Knows nothing of what the loops compute.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace fulmar {
 // follows within microseconds, and then sleeps. Loops are started by one thread at a time and do not nest.
 class ThreadPool {
  public:
-  // threads: at least 1; the caller counts as one.
+  // Starts the workers. threads: at least 1; the caller counts as one.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -32,7 +32,7 @@ class ThreadPool {
   // call, so a body must give the same result for every split.
   void parallel_for(int64_t count, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
 
-  // Memory that the ranges of one or several loops share: at least `floats` numbers, 64-byte aligned,
+  // Returns memory that the ranges of one or several loops share: at least `floats` numbers, 64-byte aligned,
   // contents undefined, valid until the next call. Grows to the largest size asked for.
   std::span<float> workspace(size_t floats);
 
@@ -41,7 +41,7 @@ class ThreadPool {
     void operator()(void* memory) const { std::free(memory); }
   };
 
-  // The loop being run. Written by the caller while no worker is inside, read by the workers that joined.
+  // The current loop. Written by the caller while no worker is inside, read by the workers that joined.
   struct Loop {
     int64_t count = 0;
     int64_t grain = 1;
@@ -55,7 +55,7 @@ class ThreadPool {
   void await_workers();
 
   Loop loop_;
-  alignas(64) std::atomic<int64_t> next_ = 0;  // first index that nobody has claimed
+  alignas(64) std::atomic<int64_t> next_ = 0;  // first index that no thread has claimed
   // Bits: number of the loop << 16 | open << 15 | workers inside. A worker enters only an open loop, so that
   // the caller never waits for one that has not woken up yet.
   alignas(64) std::atomic<uint64_t> state_ = 0;

@@ -10,7 +10,7 @@ namespace fulmar {
 namespace {
 
 constexpr int64_t kHalf = kStripOutputs / 2;
-constexpr int64_t kInputsAtOnce = 128;  // of formats without blocks: several lines of what is read
+constexpr int64_t kInputsAtOnce = 128;  // of formats without blocks: several cache lines of source
 
 bool has_nibbles(DType dtype) {
   const StripFormat strip = strip_format(dtype);
@@ -19,7 +19,7 @@ bool has_nibbles(DType dtype) {
 
 bool is_super_block(DType dtype) { return strip_format(dtype).block == kBlock256; }
 
-// The codes of one output and consecutive inputs, one a byte as rows hold them.
+// Writes the codes of one output and consecutive inputs, one a byte, as rows hold them.
 void split_codes(const HostMatrix& matrix, int64_t output, int64_t first, int64_t count, uint8_t* to) {
   const std::byte* const from = matrix.data + bytes_for(matrix.dtype, output * matrix.cols + first);
   const auto low = [&](int64_t i) { return static_cast<uint8_t>(from[i] & std::byte{15}); };
@@ -36,7 +36,7 @@ void split_codes(const HostMatrix& matrix, int64_t output, int64_t first, int64_
   }
 }
 
-// The same of a block of a format with factors inside; `at` is the block.
+// Does the same for a block of a format with factors inside; `at` is the block.
 void split_block(const Format& format, const std::byte* at, uint8_t* to) {
   if (is_super_block(format.dtype)) {
     constexpr int kMiddle = 32;  // of q6_k, whose codes count from there
@@ -83,7 +83,7 @@ void put_factors(const Format& format, const std::byte* at, int64_t output, std:
   }
 }
 
-// One row of codes of up to six bits, `stride` bytes from one output to the next.
+// Writes one row of codes of up to six bits; in `codes` `stride` bytes lie between outputs.
 void put_nibbles(const uint8_t* codes, int64_t stride, int high_bits, std::byte* to) {
   const auto code = [&](int64_t o) { return codes[o * stride]; };
   for (int64_t o = 0; o < kHalf; o++) {
@@ -98,7 +98,7 @@ void put_nibbles(const uint8_t* codes, int64_t stride, int high_bits, std::byte*
   }
 }
 
-// `codes` is [128][count]; rows follow each other at `to`.
+// Writes rows one after the other to `to`; `codes` is [128][count].
 void put_rows(DType dtype, const uint8_t* codes, int64_t count, std::byte* to) {
   const StripFormat strip = strip_format(dtype);
   for (int64_t k = 0; k < count; k++, to += strip.row_bytes) {
@@ -110,7 +110,7 @@ void put_rows(DType dtype, const uint8_t* codes, int64_t count, std::byte* to) {
   }
 }
 
-// By tiles that lie in cache, so that memory is read and written in lines.
+// Writes numbers by tiles that fit in cache, so that memory is read and written in whole lines.
 template <class Element>
 void put_numbers(const HostMatrix& matrix, int64_t first, int64_t outputs, std::byte* to) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(Element));
@@ -132,7 +132,7 @@ void put_numbers(const HostMatrix& matrix, int64_t first, int64_t outputs, std::
   }
 }
 
-// One strip of codes; those of outputs that are not there stay zero.
+// Writes one strip of codes; those of outputs beyond the matrix stay zero.
 void put_codes(const HostMatrix& matrix, int64_t first, int64_t outputs, std::byte* to) {
   const Format& format = format_of(matrix.dtype);
   const StripFormat strip = strip_format(matrix.dtype);

@@ -1,12 +1,12 @@
-// Matrices transposed for activation sparsity: where most inputs of a product are zero, as behind relu², the
-// weights of one input lie together, so that a zero skips them. Pure functions over bytes; not a weight
-// changes, and outputs are filled up with zeros to whole strips.
+// Matrices transposed for activation sparsity: where most inputs of a product are zero, as after relu², the
+// weights of an input lie together, so that a zero input skips them. Pure functions over bytes; not a weight
+// changes, and outputs are padded with zeros to whole strips.
 //
 // A strip is 128 outputs. It holds its blocks one after the other: for formats with blocks the factors of the
-// 128 outputs, then for each input of the block a row of 128 codes. A row has codes of one byte or more in
-// the order of outputs; of four bits, output o in the low and o + 64 in the high nibble of byte o. Those of
-// five and six bits have their low four so, and behind them the bits above: one of output o at bit o / 16 of
-// byte o % 16, or two at bit 2 * (o / 32) of byte o % 32.
+// 128 outputs, then for each input of the block a row of 128 codes. Codes of one byte or more are in the
+// order of outputs; of four bits, output o is the low and o + 64 the high nibble of byte o. Codes of five and
+// six bits have their low four like that, followed by the upper bits: one of output o at bit o / 16 of byte o
+// % 16, or two at bit 2 * (o / 32) of byte o % 32.
 //
 //   f32, f16, bf16   no factors, blocks of one input
 //   i8, f8_e4m3, i4, nf4   the same, scales beside: [strip][group][128]; codes of i4 are 8 more than stored
@@ -25,12 +25,12 @@ namespace fulmar {
 
 constexpr int64_t kStripOutputs = 128;
 
-// How a format lies in strips. block 0: it does not.
+// The layout of a format's strip. block 0: the format has none.
 struct StripFormat {
   int64_t block = 0;         // inputs that share factors inside
   int64_t factor_bytes = 0;  // of such a block
   int64_t row_bytes = 0;     // of one input
-  int high_bits = 0;         // of a code, that lie behind the nibbles of a row
+  int high_bits = 0;         // of a code, stored after the nibbles of a row
 
   constexpr int64_t block_bytes() const { return factor_bytes + block * row_bytes; }
 };
@@ -70,16 +70,16 @@ constexpr StripFormat strip_format(DType dtype) {
   }
 }
 
-// True for formats that lie in strips, and rows of whole blocks and groups, multiples of four, of them.
+// Returns whether it can be transposed: by its format, rows of whole blocks, groups of a multiple of four.
 bool can_transpose(const HostMatrix& matrix);
 
 constexpr int64_t strips_of(int64_t outputs) { return (outputs + kStripOutputs - 1) / kStripOutputs; }
 
-// Bytes of the codes and the factors among them, and the number of scales beside them.
+// Return the bytes of the codes and the factors among them, and the number of scales beside them.
 size_t transposed_bytes(const HostMatrix& matrix);
 int64_t transposed_scales(const HostMatrix& matrix);
 
-// Writes strips [first, last) of a whole matrix whose codes and scales have room at `codes` and `scales`.
+// Writes the strips [first, last) of a matrix; `codes` and `scales` have room for the whole matrix.
 void transpose_strips(const HostMatrix& matrix, int64_t first, int64_t last, std::byte* codes, float* scales);
 
 }  // namespace fulmar

@@ -1,5 +1,5 @@
-// Memory for the weights that a CPU backend holds itself: in huge pages where the system gives them, since
-// walks of page tables cost products that skip over memory up to half of their time.
+// Memory for the weights that a CPU backend holds itself: in huge pages where the system has them, since
+// page-table walks cost products that skip over memory up to half of their time.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace fulmar {
 
 class WeightArena {
  public:
-  // Memory of any content, 64-byte aligned, until the arena ends; an error of kind resource where there is
-  // none.
+  // Returns uninitialised memory, 64-byte aligned, valid as long as the arena; an error of kind resource
+  // where there is none.
   Result<std::byte*> take(size_t bytes);
 
  private:

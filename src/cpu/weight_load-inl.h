@@ -20,7 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F32 = hn::ScalableTag<float>;
 using F32Vec = hn::Vec<F32>;
 
-// As many stored elements as one f32 vector has lanes.
+// Loads as many stored elements as one f32 vector has lanes.
 template <class E>
 HWY_INLINE hn::Vec<hn::Rebind<E, F32>> load_stored(const E* from) {
   const hn::Rebind<E, F32> d;
@@ -40,19 +40,19 @@ HWY_INLINE F32Vec load_weights(const hwy::bfloat16_t* from) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// FP8 E4M3 as a type of its own, without its scale.
+// An FP8 E4M3 number as a type of its own, without its scale.
 struct F8 {
   uint8_t code;
 };
 
-// As f16 with the exponent's bias off by 8, so that subnormal numbers come out right and fast.
+// Converts FP8 by way of f16 with the exponent's bias off by 8, so that subnormals come out right and fast.
 template <class D>
 HWY_INLINE hn::Vec<D> promote_f8(D d, hn::Vec<hn::Rebind<uint8_t, D>> codes) {
   const hn::Rebind<uint16_t, D> d16;
   const auto size_bits = hn::Set(d16, uint16_t{0x7f}), sign_bit = hn::Set(d16, uint16_t{0x80});
   const auto code = hn::PromoteTo(d16, codes);
   const auto size = hn::And(code, size_bits);
-  // A size of all ones is no number: the largest exponent of f16 makes it one of those.
+  // All ones is NaN: f16's largest exponent makes it one.
   const auto nan = hn::IfThenElseZero(hn::Eq(size, size_bits), hn::Set(d16, uint16_t{0x7c01}));
   const auto bits16 = hn::Or(hn::Or(hn::ShiftLeft<7>(size), nan), hn::ShiftLeft<8>(hn::And(code, sign_bit)));
   const auto value = hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits16));
@@ -65,7 +65,7 @@ HWY_INLINE F32Vec load_weights(const F8* from) {
 }
 #endif
 
-// The first `count` < lanes elements, the rest zero. Never reads past them: a mapping may end there.
+// Loads the first `count` < lanes elements, the rest zero. Never reads past them: a mapping may end there.
 template <class E>
 HWY_INLINE F32Vec load_weights_tail(const E* from, size_t count) {
   HWY_ALIGN E padded[hn::MaxLanes(F32())] = {};

@@ -19,7 +19,7 @@
 #define FULMAR_CPU_WKV_TASK
 namespace fulmar::cpu {
 
-// The rows [first_row, end_row) of one head: where its inputs, output and state lie.
+// The rows [first_row, end_row) of one head, and its inputs, output and state.
 struct HeadTask {
   int64_t first_row = 0;
   int64_t end_row = 0;
@@ -29,11 +29,11 @@ struct HeadTask {
   const float* bonus = nullptr;  // [n], RWKV-6 only
   Tensor y;
   float* state = nullptr;  // [n, n], row = value channel
-  RingStep step;           // as it is without a ring: the state is written behind the last row
+  RingStep step;           // the default has no ring: the state is written after the last row
   const RingField* ring = nullptr;
-  int64_t slot = 0, head = 0;  // whose part of the ring
+  int64_t slot = 0, head = 0;  // of the ring
 
-  // Vector `index` of a row of the ring, counted from the oldest; behind the inputs comes what was removed.
+  // Returns vector `index` of a row of the ring, counted from the oldest; `removed` follows the inputs.
   float* kept(int64_t row, int64_t index) const {
     return reinterpret_cast<float*>(ring->row(slot, head, step.first + row)) + index * n;
   }
@@ -54,9 +54,9 @@ constexpr int64_t kRowsTogether = 4;                 // state rows that share th
 // Vectors of a row in the ring; RWKV-6 has the first three.
 enum RingVector : int64_t { kKey, kValue, kDecay, kKk, kAlpha, kRemoved };
 
-// Working memory of one thread: a head's state and a token's key-side vectors, rows padded with zeros to
-// whole SIMD vectors, so that the inner loops have no tails. The state is worked on where it lies, unless its
-// rows want padding or it must stay as it is until it is written (`in_place` null).
+// One thread's working memory: a head's state and a token's key-side vectors, rows padded with zeros to whole
+// SIMD vectors, so that inner loops have no tails. The state is updated in place unless its rows need padding
+// or it must not change before it is written (`in_place` null).
 class Workspace {
  public:
   Workspace(int64_t n, float* in_place) : n_(n) {
@@ -93,7 +93,7 @@ class Workspace {
   float* state_;
 };
 
-// w = exp(-exp(-0.5) * sigmoid(u)), in place over whole vectors.
+// Computes w = exp(-exp(-0.5) * sigmoid(u)) in place over whole vectors.
 HWY_INLINE void Decay7(float* w, int64_t stride) {
   const hn::ScalableTag<float> d;
   for (int64_t j = 0; j < stride; j += static_cast<int64_t>(hn::Lanes(d))) {
@@ -103,7 +103,7 @@ HWY_INLINE void Decay7(float* w, int64_t stride) {
   }
 }
 
-// w = exp(-exp(u)), in place over whole vectors.
+// Computes w = exp(-exp(u)) in place over whole vectors.
 HWY_INLINE void Decay6(float* w, int64_t stride) {
   const hn::ScalableTag<float> d;
   for (int64_t j = 0; j < stride; j += static_cast<int64_t>(hn::Lanes(d))) {
@@ -112,7 +112,7 @@ HWY_INLINE void Decay6(float* w, int64_t stride) {
   }
 }
 
-// What a token makes of a part of the state, in the one order that gives the same bits when it is replayed.
+// Returns a part of the state after a token, in the one order that gives the same bits in a replay.
 template <class V>
 HWY_INLINE V Moved7(V cell, V w, V value, V k, V removed, V replace) {
   return hn::MulAdd(cell, w, hn::MulAdd(removed, replace, hn::Mul(value, k)));
@@ -122,8 +122,8 @@ HWY_INLINE V Moved6(V cell, V w, V value, V k) {
   return hn::MulAdd(cell, w, hn::Mul(value, k));
 }
 
-// One token over kRows rows of the state: S <- S*w + (S.remove)*replace + v*k; y = S.r. `kept`: null, or gets
-// S.remove.
+// Processes one token over kRows rows of the state: S <- S*w + (S.remove)*replace + v*k; y = S.r. `kept`:
+// null, or receives S.remove.
 template <int64_t kRows>
 HWY_INLINE void Rows7(Workspace& space, int64_t row, const float* v, float* y, float* kept) {
   const hn::ScalableTag<float> d;
@@ -158,7 +158,7 @@ HWY_INLINE void Rows7(Workspace& space, int64_t row, const float* v, float* y, f
   for (int64_t i = 0; i < kRows; i++) y[row + i] = hn::GetLane(hn::SumOfLanes(d, out[i]));
 }
 
-// One token over kRows rows of the state: y = S.r + now*v; S <- S*w + v*k
+// Processes one token over kRows rows of the state: y = S.r + now*v; S <- S*w + v*k.
 template <int64_t kRows>
 HWY_INLINE void Rows6(Workspace& space, int64_t row, float now, const float* v, float* y) {
   const hn::ScalableTag<float> d;
@@ -185,7 +185,7 @@ HWY_INLINE void Rows6(Workspace& space, int64_t row, float now, const float* v, 
   }
 }
 
-// A token's vectors on the key side into working memory: k, w, and of RWKV-7 -kk and kk * alpha.
+// Copies a token's key-side vectors into working memory: k, w, and for RWKV-7 -kk and kk * alpha.
 HWY_INLINE void SpreadKeys7(Workspace& space, int64_t n, const float* k, const float* u, const float* kk,
                             const float* alpha) {
   std::copy_n(k, n, space.k());
@@ -202,7 +202,7 @@ HWY_INLINE void SpreadKeys6(Workspace& space, int64_t n, const float* k, const f
   Decay6(space.w(), space.stride());
 }
 
-// The rows that the ring holds, over the state in working memory; written where the step says.
+// Replays the ring's rows onto the state in working memory; writes it after the row that the step names.
 template <class Row>
 HWY_INLINE void Replay(const HeadTask& task, Workspace& space, const Row& row) {
   for (int64_t i = 0; i < task.step.held; i++) {

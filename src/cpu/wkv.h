@@ -15,7 +15,7 @@ void wkv7(ThreadPool& pool, const Batch& batch, const TimeMix7& att, const Proje
 void wkv6(ThreadPool& pool, const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv,
           Tensor y);
 
-// Brings a copy of a slot's recurrent state [H, N, N] of one layer up to the rows that its ring holds.
+// Replays the rows of a slot's ring onto a copy of its recurrent state of one layer, [H, N, N].
 void replay(ThreadPool& pool, const State& state, int64_t layer, int64_t slot, float* wkv);
 
 }  // namespace fulmar::cpu
