@@ -22,7 +22,7 @@ class TokenMask {
   virtual std::span<const uint64_t> allowed() = 0;
   // Returns whether allowed() is already computed.
   virtual bool ready() const = 0;
-  // Computes it, and returns the cost; 0 when it was ready. In the units that TokenTree counts.
+  // Computes allowed(); returns the cost in the units that TokenTree counts, 0 if it was ready.
   virtual size_t prepare() = 0;
   // Returns the next token where the text to come and its division into tokens are determined.
   virtual std::optional<int32_t> forced() { return std::nullopt; }
@@ -40,8 +40,8 @@ struct StopRules {
   std::vector<int32_t> ids;        // end the row when drawn: not emitted, not fed, not counted
   std::vector<std::string> texts;  // end the row when they appear; the earliest start wins; text is cut there
   bool include_text = false;       // keep the matched text in the output
-  // Once these texts have all been output, in this order, no stop text that starts after the last of them
-  // begins ends the row any more. Empty: stop texts always end it.
+  // Once these texts have all been output in this order, no stop text ends the row any more that starts after
+  // the last of them begins. Empty: stop texts always end the row.
   std::vector<std::string> until = {};
 };
 

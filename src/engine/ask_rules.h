@@ -9,7 +9,7 @@
 
 namespace fulmar {
 
-// Of all stop texts of a row together, whose automaton advances with every drawn token.
+// The most bytes of all stop texts of a row, whose automaton advances with every drawn token.
 constexpr size_t kMostStopBytes = size_t{64} << 10;
 constexpr size_t kMostStopIds = 4096;
 constexpr size_t kMostSessionBytes = 512;  // of a session's id

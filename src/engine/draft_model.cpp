@@ -8,7 +8,7 @@ namespace fulmar {
 
 namespace {
 
-// Most tokens, over all rows, that one step reads, so that a long prompt delays nobody.
+// The most tokens, over all rows, that one step reads, so that a long prompt delays no other row.
 constexpr int64_t kMostRead = 256;
 
 size_t length_of(const Sequence& sequence) { return sequence.feed.size() + sequence.drawn.size(); }

@@ -36,7 +36,7 @@ std::string tell_token(Sequence& sequence, const SampledToken& drawn, const Toke
   if (sequence.output.hit()) sequence.finish = stopped_by_text(sequence);
   if (sequence.finish) {
     text += sequence.output.finish();
-    // The output's end may complete a match that an earlier, now impossible one had kept open.
+    // The output's end may complete a match that an earlier possible match had kept open.
     if (sequence.output.hit()) sequence.finish = stopped_by_text(sequence);
   }
   return text;

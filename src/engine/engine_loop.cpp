@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Most rows that a draft model drafts for at once; further ones use n-grams.
+// The most rows that a draft model drafts for at once; further ones use n-grams.
 constexpr int64_t kMostDraftedRows = 64;
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -35,8 +35,8 @@ PlanItem plan_item(const Sequence& sequence, int64_t until_snapshot) {
           .slots = 1 + static_cast<int64_t>(sequence.more_slots.size())};
 }
 
-// Returns how many tokens of a prompt are fed together: a piece, or any number. What a row still feeds after
-// its end is fed at once.
+// Returns how many tokens of a prompt are fed together: a piece, or any number. Tokens that a row feeds after
+// its end are fed at once.
 int64_t piece_of(const Sequence& sequence, const PlanItem& item, const PlanLimits& limits, int64_t piece) {
   if (piece == 0 || item.decoding) return 0;
   if (sequence.phase == Sequence::Phase::closing) return next_piece(limits, item, limits.max_rows, 0);
@@ -55,8 +55,8 @@ bool may_be_fed(const Sequence& sequence, int64_t until_snapshot) {
          !ask.score_prompt && !ask.embed && !ask.mask;
 }
 
-// Returns whether bits would depend on where steps cut a row's tokens although they may depend on no other
-// row.
+// Returns whether f16 states make bits depend on where steps cut a row, in a mode in which they must
+// not.
 bool rounds_by_steps(StateKeeper& keeper, const EngineOptions& options) {
   return options.prompt_piece > 0 && keeper.pool().layout().wkv_dtype == DType::f16;
 }
@@ -246,8 +246,8 @@ bool EngineLoop::begin_step() {
   return true;
 }
 
-// Begins the draws of a step that all running rows are in, if the tokens of all allow it, and then the next
-// step of the rows that continue.
+// Begins the draws of a step that all running rows are in, if all their tokens allow it, then the next step
+// of the rows that continue.
 void EngineLoop::run_ahead() {
   const auto parts = runner_.parts();
   if (!runs_ahead_) return;
@@ -301,7 +301,7 @@ void EngineLoop::finish_steps() {
   tell_all();
 }
 
-// Does what a step leaves to do that the next one does not depend on.
+// Does the work after a step that the next one does not depend on.
 void EngineLoop::report() {
   tell_all();
   const auto now = Clock::now();

@@ -66,7 +66,7 @@ class EngineLoop final : public Engine {
   void run();
   void guarded(FunctionRef<void()> work);
   enum class StatesOnDevice { lost, readable };
-  // Ends the engine; who and why are the two parts of the reason, since joining them may fail, too.
+  // Ends the engine. The reason has two parts, who and why, since joining them may fail, too.
   void fail(const char* who, const char* why, StatesOnDevice states);
   void cancel_known();
   void end_failed_rows();

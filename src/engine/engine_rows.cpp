@@ -1,4 +1,4 @@
-// A row in the engine's thread: admitted to a slot, its drawn tokens taken and told, ended, its events
+// A row on the engine's thread: admitted to a slot, its drawn tokens taken and told, ended, its events
 // delivered.
 #include <algorithm>
 
@@ -126,7 +126,7 @@ int64_t EngineLoop::take_drawn(const StepPart& part, std::vector<SampledToken> d
   return static_cast<int64_t>(taken) + forwarded;
 }
 
-// `among_others`: tokens of one step are told in order, before one of them may end the row.
+// Takes one token. `among_others`: tokens of one step are told in order, before one of them may end the row.
 void EngineLoop::take(Sequence& sequence, const SampledToken& token, bool among_others) {
   take_token(sequence, token);
   const bool others_follow = forwards_ && forwarded_token(sequence);

@@ -32,7 +32,7 @@ double per_second(int64_t tokens, double seconds) {
 
 Error not_paused() { return {ErrorKind::not_found, "Paused request not found"}; }
 
-// Most paused requests; beyond, the oldest of the owner with the most is dropped.
+// The most paused requests; beyond, the oldest of the owner with the most is dropped.
 constexpr size_t kMostPaused = 64;
 
 // Status pages are at most this old while rows run, or older where publishing would take more than this share
@@ -264,7 +264,7 @@ void EngineLoop::fail(const char* who, const char* why, StatesOnDevice states) {
   if (options_.on_failure) options_.on_failure(failure_);
 }
 
-// Ends rows that run and wait; what is on its way to a store continues.
+// Ends running and waiting rows; turns on their way to a store continue.
 void EngineLoop::end_failed_rows() {
   tell_all();
   end_ended();

@@ -11,8 +11,8 @@ OutputText::OutputText(std::shared_ptr<const StopTexts> texts, bool include_stop
   if (texts && !texts->empty()) matcher_.emplace(std::move(texts), include_stop);
 }
 
-// Returns what the stop texts release. Output that may be the beginning of until_.front() is held back, since
-// no part of it counts as a stop.
+// Returns the text that stop texts release. Output that may be the beginning of until_.front() is held back,
+// since no part of it counts as a stop.
 std::string OutputText::match(std::string_view bytes) {
   if (!matcher_ || unstoppable_) return std::string(bytes);
   if (until_.empty()) return matcher_->push(bytes);

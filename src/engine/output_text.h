@@ -38,13 +38,13 @@ class OutputText {
 
   // Returns the index, by push, of the first token with a byte of the match; only with hit().
   size_t match_token() const { return token_at(matcher_->hit()->start); }
-  // The same for the earliest match that is still possible.
+  // Returns the same for the earliest match that is still possible.
   std::optional<size_t> pending_token() const;
   // Returns the number of tokens with at least one byte that is shown; all of them without a match.
   size_t tokens_shown() const;
 
  private:
-  size_t token_at(size_t offset) const;  // the token that holds this byte of the output
+  size_t token_at(size_t offset) const;  // the index of the token with this byte of the output
   std::string match(std::string_view bytes);
 
   std::optional<StopMatcher> matcher_;

@@ -7,14 +7,14 @@ namespace fulmar {
 
 namespace {
 
-// What is left of a step's limits.
+// What remains of a step's limits.
 struct StepBudget {
   int64_t rows = 0;
   int64_t prompt_rows = 0;
   int64_t wanted = 0;
 };
 
-// Returns what the next piece of a prompt takes.
+// Returns what the next piece of a prompt takes of a step's limits.
 StepBudget piece_of(const PlanItem& item) {
   const int64_t rows = std::min(item.to_feed, item.piece) * item.slots;
   return {rows, rows, item.every_row ? rows : item.slots};
@@ -31,8 +31,8 @@ void feed_piece(const PlanItem& item, int64_t& fed, StepBudget& remaining) {
   remaining.wanted -= piece.wanted;
 }
 
-// Feeds a prompt more tokens, on top of `fed`, out of at most `share` prompt rows and `wanted_share` wanted
-// ones.
+// Feeds a prompt more tokens, in addition to `fed`, out of at most `share` prompt rows and `wanted_share`
+// wanted ones.
 void feed_prompt(const PlanItem& item, int64_t share, int64_t wanted_share, int64_t& fed,
                  StepBudget& remaining) {
   if (item.piece > 0) return feed_piece(item, fed, remaining);

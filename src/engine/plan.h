@@ -29,8 +29,8 @@ struct PlanLimits {
   int64_t steps = 1;                 // number of steps that the running rows are divided among
 };
 
-// The rows that all running sequences want: decoding ones, including those of steps under way, and prompt
-// tokens that no step feeds yet.
+// The rows that running sequences want in all: those of decoding sequences, also of steps under way, and
+// prompt tokens that no step feeds yet.
 struct PlanTotal {
   int64_t decoding = 0;     // rows of decoding sequences
   int64_t prompt_rows = 0;  // tokens of prompts
@@ -38,11 +38,11 @@ struct PlanTotal {
   void add(const PlanItem& item);
 };
 
-// Returns the limits of one of `steps` steps that are to be under way at once, so that all have about the
-// same work: an equal share of the decoding rows, raised to the size that it is padded to anyway (`padded`),
-// and prompts in pieces. N tokens in k pieces take k + steps - 1 turns of a pipeline, each as long as N / k +
-// kPieceRows tokens: with few pieces stages idle at both ends (the bubble), many have overheads, and sqrt(N *
-// kPieceRows / (steps - 1)) tokens are the fastest size. Pieces below kLeastPiece make inefficient GEMMs.
+// Returns the limits of one of `steps` steps that are to be under way at once, with about the same work:
+// an equal share of the decoding rows, rounded up to the batch size that it is padded to (`padded`), and
+// prompts in pieces. A pipeline takes k + steps - 1 turns for N tokens in k pieces, each as long as N /
+// k + kPieceRows tokens. Few pieces leave stages idle at both ends (the bubble), many have overheads;
+// sqrt(N * kPieceRows / (steps - 1)) tokens is fastest. Pieces below kLeastPiece make inefficient GEMMs.
 constexpr int64_t kPieceRows = 128, kLeastPiece = 512;
 PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_t steps,
                         FunctionRef<int64_t(int64_t rows)> padded);

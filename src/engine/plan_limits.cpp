@@ -8,8 +8,8 @@ namespace fulmar {
 
 namespace {
 
-// Operations in the time of one copied byte: 150 on an H200 (620 TFLOP/s of large GEMMs, 4.1 TB/s), 100 to
-// 200 by the data sheets of other cards. The constant is lower, since a mixed step has other overheads.
+// Operations in the time that one byte is copied: 150 on an H200 (620 TFLOP/s of large GEMMs, 4.1 TB/s), 100
+// to 200 by the data sheets of other cards. The constant is lower, since a mixed step has other overheads.
 constexpr double kFlopPerByte = 120;
 
 }  // namespace

@@ -21,7 +21,7 @@ constexpr int64_t kLongSteps = 16;
 bool is_long_prompt(size_t tokens, const PlanLimits& limits);
 int64_t most_long_prompts(int64_t slots);
 
-// `prefill_chunk`: most prompt rows of a step.
+// Returns the limits of a model's steps. `prefill_chunk`: most prompt rows of a step.
 PlanLimits plan_limits(const Model& model, int64_t prefill_chunk);
 
 }  // namespace fulmar

@@ -11,7 +11,7 @@ namespace fulmar {
 
 namespace {
 
-// One of the three numbers of a QueueUse.
+// One of the three numbers of a QueueUse, with its name.
 struct UseCount {
   int64_t QueueUse::*of;
   std::string_view what;

@@ -11,7 +11,7 @@
 
 namespace fulmar {
 
-// The beginning of every refusal for lack of room; the whole text where the queue itself is full.
+// The beginning of every refusal for lack of room, and the whole text if the queue itself is full.
 inline constexpr std::string_view kQueueFull = "Request queue full";
 
 // Amounts that wait, or may.
@@ -31,8 +31,8 @@ struct QueueUse {
 
 // Returns an error saying why a request that takes `more` may not wait in addition to its owner's and others'
 // waiting rows. Where nobody waits, one request may have any number of rows and bytes. `shares`: the owner
-// has to leave room for others, as room_of() says; not set for the server's own and for everybody without
-// keys.
+// must leave room for others (room_of()); not set for the server's own requests, nor for all requests of a
+// server without keys.
 Status refuse_waiting(const QueueUse& own, const QueueUse& others, const QueueUse& more, const QueueUse& most,
                       bool shares);
 

@@ -26,7 +26,7 @@ struct RowDrafts {
   };
   std::vector<Behind> behind;  // of a row with a mask: after each of `tokens`, as in SampleRow
   DraftSource source = DraftSource::ngram;
-  // What the n-grams propose, fed or not: the tokens drawn then show how often they are right.
+  // The tokens that n-grams propose, fed or not: the drawn ones show how often they are right.
   std::vector<int32_t> proposal;
   size_t kind = 0;  // of the proposal, below kNgramKinds
 

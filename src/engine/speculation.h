@@ -29,8 +29,8 @@ class Speculation {
       : options_(options), room_(room), model_(std::move(model)) {}
 
   // Sets the `drafts` of each row for the next step. A step that feeds prompts has none: its rows are
-  // expensive, and its time says nothing about drafts. Neither have more than kMostRows running rows: there
-  // drafts pay on no device, and looking for them delays the next step.
+  // expensive, and its time says nothing about drafts. Nor has one of more than kMostRows running rows:
+  // drafts pay on no device there, and the lookup delays the next step.
   static constexpr size_t kMostRows = 256;
   void prepare(std::span<const std::unique_ptr<Sequence>> running);
   // Returns whether the next step would feed drafts, by what is known now (perhaps a token less than then).
@@ -74,8 +74,8 @@ class Speculation {
   DraftCounts counts_;
 };
 
-// Shortens the row's drafts to what its mask allows, and keeps the allowed ids after each, as far as they are
-// computed: drafts cause no work on masks. A token that would complete the text is not drafted.
+// Shortens the row's drafts to those its mask allows, and keeps the allowed ids after each, as far as they
+// are already computed: drafts cause no work on masks. A token that would complete the text is not drafted.
 void keep_to_mask(Sequence& sequence);
 
 }  // namespace fulmar

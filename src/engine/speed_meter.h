@@ -1,4 +1,4 @@
-// Tokens per second over about the last second, falling to zero when nothing happens.
+// A meter of tokens per second over about the last second, falling to zero when nothing happens.
 #pragma once
 
 #include <chrono>

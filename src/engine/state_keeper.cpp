@@ -96,7 +96,7 @@ PrefixRoot StateKeeper::prefix_root(const Sequence& sequence) const {
   return {sequence.ask.state.initial_state, share_prefixes_ ? std::string() : sequence.request->owner};
 }
 
-// The row claims its session before looking it up, so that nobody here can change it in between.
+// Returns whether the row's session is ready. It is claimed before the lookup: nobody changes it in between.
 bool StateKeeper::session_ready(Sequence& sequence) {
   const StateLink& link = sequence.ask.state;
   SessionHold& session = sequence.session;
@@ -190,7 +190,7 @@ void StateKeeper::keep_piece_ends(Sequence& sequence) const {
   std::erase_if(points, [&](size_t point) { return point <= sequence.fed; });
 }
 
-// Nothing of a mixture is cached: its prompt has as many states as members.
+// Starts a mixture. Nothing of it is cached: its prompt has as many states as members.
 Status StateKeeper::start_mixture(Sequence& sequence) {
   sequence.feed = sequence.ask.prompt;
   sequence.usage.prompt_tokens = static_cast<int64_t>(sequence.feed.size());
@@ -203,7 +203,7 @@ Status StateKeeper::start_mixture(Sequence& sequence) {
   return {};
 }
 
-// `tuned`: name of a tuned state; empty: the zero state.
+// Sets a slot's first state. `tuned`: name of a tuned state; empty: the zero state.
 Status StateKeeper::set_first_state(int64_t slot, const std::string& tuned) {
   if (tuned.empty()) {
     pool_.zero(slot);
@@ -250,9 +250,9 @@ void StateKeeper::roll_back(Sequence& sequence, size_t drawn) {
   sequence.drawn_fed = drawn;
 }
 
-// Writes a slot's pending rows to its state before it is copied. An f16 state is rounded where it is written,
-// and when it is read with pending rows, so bits would depend on where copies are made; only done where they
-// may not.
+// Writes a slot's pending rows to its state before it is copied, in the mode in which bits must not depend
+// on where copies are made: an f16 state is rounded where it is written, and when it is read with pending
+// rows.
 void StateKeeper::settle(int64_t slot) {
   const bool rounds = pool_.layout().wkv_dtype == DType::f16 && pool_.ring().write_every > 1;
   if (piece_ > 0 && rounds) pool_.write(slot, pool_.read(slot));

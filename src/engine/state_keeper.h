@@ -1,5 +1,5 @@
-// Where the states of sequences come from and where they are saved: slots, sessions, prefix snapshots, tuned
-// states, and rewind points, from which a session drops a stop text. The engine thread owns it.
+// Owns the states of sequences and their copies: slots, sessions, prefix snapshots, tuned states, and rewind
+// points, from which a session drops a stop text. The engine thread owns it.
 #pragma once
 
 #include <chrono>

@@ -10,7 +10,7 @@
 
 namespace fulmar {
 
-// Where drafted tokens come from: earlier text of the row, its client's prediction, a draft model.
+// The source of drafted tokens: earlier text of the row, its client's prediction, a draft model.
 enum class DraftSource : uint8_t { ngram, prediction, model };
 constexpr std::array<const char*, 3> kDraftSourceNames{"ngram", "prediction", "model"};
 

@@ -186,7 +186,7 @@ void RunningStep::mix(const StepOutputs& outputs, const Sequence& sequence, int6
   outputs.ops().write(logits.row<float>(row - 1), host_row_.data(), size * sizeof(float));
 }
 
-// Runs on the thread that has the step's logits: all prompt tokens of the step are scored in one call.
+// Scores all prompt tokens of the step in one call, on the thread that has the step's logits.
 void RunningStep::score(const StepOutputs& outputs) {
   std::vector<SamplingParams> params(parts_.size());
   std::vector<SampleRow> rows;

@@ -1,6 +1,6 @@
 // Runs steps on the model's devices: packs the planned tokens of the sequences, calls the model, draws the
 // tokens. In two halves, so that the host can do other work while devices compute, and so that several steps
-// can be under way (micro-batches of a pipeline). Which sequences run is decided elsewhere.
+// can be under way (micro-batches of a pipeline). Another file chooses the sequences.
 #pragma once
 
 #include <chrono>
@@ -29,8 +29,8 @@ struct StepPart {
 class RunningStep {
  public:
   explicit RunningStep(std::vector<StepPart> parts) : parts_(std::move(parts)) { pack(); }
-  // A step begun before the previous draws are known: drawn[i] is the index of the draw whose token parts[i]
-  // is fed.
+  // Begins a step before the previous draws are known: parts[i] is fed the token of draw number
+  // drawn[i].
   RunningStep(std::vector<StepPart> parts, std::span<const int32_t> drawn);
 
   StepInput input() const { return {token_, start_, slot_, wanted_row_, revocable_}; }
@@ -95,7 +95,7 @@ class StepRunner {
   bool asynchronous() const { return model_.asynchronous(); }
   int64_t under_way() const { return static_cast<int64_t>(steps_.size()); }
 
-  // Feeds the parts to the model. No part's sequence may be in a step under way, except for the pieces of a
+  // Feeds the parts to the model. No part's sequence may be in a step under way, except for pieces of one
   // prompt, which follow one another.
   void begin(std::vector<StepPart> parts, const StatePool& states);
   // Returns whether the newest step was begun before its tokens were known.
@@ -104,15 +104,15 @@ class StepRunner {
   std::span<const StepPart> parts() const;
   // Run-ahead (asynchronous scheduling). begin_draws enqueues the draws of the newest step, whose parts are
   // one decoding row each; returns false where finish() has to draw. begin_ahead then feeds their tokens,
-  // before anybody knows them, to the parts for which `goes_on` is true; it begins no step where
-  // that is none.
+  // still unknown to the host, to the parts for which `goes_on` is true; it begins no step where there are
+  // none.
   bool begin_draws();
   bool begin_ahead(const std::vector<bool>& goes_on, StatePool& states);
   // Discards an ended row's results of a speculatively started step. Returns whether there is one.
   bool forget(Sequence& sequence);
   // Waits for the oldest step and advances `fed` and `drawn_fed` of its sequences.
   RunningStep::Outcome finish();
-  // Devices have failed: forgets what was begun, once nothing touches it any more.
+  // Forgets the steps under way after a failure of devices, once no thread uses them any more.
   void abandon();
 
  private:

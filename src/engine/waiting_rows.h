@@ -21,7 +21,7 @@ namespace fulmar {
 
 using SequencePtr = std::unique_ptr<Sequence>;
 
-// Returns about how much host memory a waiting row takes, in bytes.
+// Returns about how many bytes of host memory a waiting row takes.
 int64_t bytes_of(const Ask& ask);
 
 // Owners take turns, one row each. Within an owner the oldest request and the one with the fewest prompt
