@@ -35,11 +35,11 @@ class Binder {
   const Slice& slice() const { return slice_; }
   Ops& ops() const { return ops_; }
 
-  // Stored [out, in].
+  // Binds a matrix that is stored [out, in].
   Weight matrix(const std::string& name, int64_t out, int64_t in, WeightRole role, Cut cut = Cut::none);
-  // Stored [in, out], as the low-rank factors are.
+  // Binds a matrix that is stored [in, out], as the low-rank factors are.
   Weight factor(const std::string& name, int64_t in, int64_t out, Cut cut = Cut::none);
-  // Slice `index` of a tensor stored [slices, in, out].
+  // Binds slice `index` of a tensor that is stored [slices, in, out].
   Weight factor_slice(const std::string& name, int64_t index, int64_t slices, int64_t in, int64_t out);
   // Binds n numbers, stored in any shape, as [1, n]. Cut::outputs: the slice's part of them.
   Tensor vector(const std::string& name, int64_t n, Cut cut = Cut::none);
@@ -47,13 +47,13 @@ class Binder {
   Tensor rows(const std::string& prefix, std::initializer_list<std::string_view> names, int64_t n);
   Norm norm(const std::string& name, int64_t n, Cut cut = Cut::none);
 
-  // Call when the weights of a layer are bound.
+  // Finishes a layer; call once its weights are bound.
   Status finish_layer() const;
 
   void fail(Error error);
   Status status() const;
-  // Sets whether what is bound from now on was bound on another device before, so that the fingerprint has
-  // it.
+  // Sets whether what is bound from now on was bound on another device before, and so is in the
+  // fingerprint.
   void repeats(bool again) { repeats_ = again; }
   size_t bytes() const { return bytes_; }  // of backend memory for the weights
   // A copy of columns that a weight points to; keep it as long as the weight.

@@ -11,7 +11,7 @@ namespace fulmar {
 namespace {
 
 constexpr int64_t kMostRows = 65536;
-constexpr int64_t kRowGrain = 64;  // backends pad a step's rows to a multiple of at most this
+constexpr int64_t kRowGrain = 64;  // backends pad a step's rows to multiples of this at most
 
 int64_t padded_rows(int64_t rows) { return (rows + kRowGrain - 1) / kRowGrain * kRowGrain; }
 
@@ -46,7 +46,7 @@ Result<MemoryPlan> plan_stage(const Checkpoint& checkpoint, const ModelConfig& c
                     .slots = options.slots};
 }
 
-// "cuda:0 (...) needs 9 MiB for layers 0 to 15 (...)"
+// Returns text like "cuda:0 (...) needs 9 MiB for layers 0 to 15 (...)".
 std::string need_of(const StagePlan& stage, bool whole) {
   std::string text = mebibytes(stage.memory.total());
   if (!whole) {

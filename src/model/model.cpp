@@ -100,7 +100,7 @@ struct KeptInput {
   const void* drawn;
 };
 
-// Fulfils its promise when the last owner is destroyed: also where a rank drops its work.
+// Fulfils its promise when the last owner is destroyed, also where a rank drops its work.
 struct Over {
   ~Over() { promise.set_value(); }
   std::promise<void> promise;
@@ -173,7 +173,7 @@ Status Model::load_stages(std::span<const Placed> placed, const LoadOptions& opt
   return {};
 }
 
-// A stage that fails closes all channels and collectives, so that no other waits for it.
+// Connects the stages. A stage that fails closes all channels and collectives, so that no other waits for it.
 Status Model::connect(size_t message_bytes, const CollectiveOptions& together) {
   FULMAR_TRY(connect_stages(message_bytes));
   if (slices() > 1) FULMAR_TRY(connect_slices(together));
@@ -258,7 +258,8 @@ void StepOutputs::sample(std::span<const SampleRow> rows, std::span<SampledToken
   model_.draws_->finish(out);
 }
 
-// Only the caller posts to ranks that it leads, so nothing comes between a step and its errands.
+// Posts the work; only the caller posts to ranks that it leads, so nothing comes between a step and its
+// errands.
 void Model::ask_followers(const Errands::Work& work) {
   if (!led()) return errands_->ask(work);
   for (size_t i = 1; i < ranks_.size(); i++) ranks_[i]->post([work, i] { work(i); });
@@ -275,7 +276,8 @@ bool Model::shares_draws(std::span<const SampleRow> rows) const {
   return draws_ != nullptr && std::all_of(rows.begin(), rows.end(), survey_suffices);
 }
 
-// The other ranks get a copy of the rows: a draw that throws returns while they still read them.
+// Begins draws on all ranks. The others get a copy of the rows: a draw that throws returns while they read
+// them.
 void Model::begin_shared(int64_t wanted, std::span<const SampleRow> rows) {
   const auto kept = std::make_shared<const std::vector<SampleRow>>(rows.begin(), rows.end());
   ask_followers([this, wanted, kept](size_t rank) {
@@ -367,7 +369,7 @@ std::future<void> Model::post(const StepInput& input, const StatePool& states, T
   return future;
 }
 
-// Call on the leading rank's thread.
+// Takes a step's outputs. Call on the leading rank's thread.
 void Model::take_outputs(int64_t wanted, const TakeOutputs& take) {
   if (take) take(StepOutputs(*this, wanted));
   if (errands_) errands_->step_over();

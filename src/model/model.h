@@ -1,5 +1,5 @@
-// A loaded model on one device or several: what the engine, the benchmarks and the tools see of any RWKV
-// version.
+// A loaded model on one device or several, whatever its RWKV version: the interface for the engine, the
+// benchmarks and the tools.
 #pragma once
 
 #include <cstdint>
@@ -70,8 +70,8 @@ class Model {
   int64_t max_wanted() const { return max_wanted_; }
   StateLayout state_layout() const { return state_layout_of(config_, stages_.front()->rank().ops()); }
   StateWrites state_writes() const { return stages_.front()->rank().ops().state_writes(); }
-  // Hash, in hex, of the shape and a sample of the weights: equal for equal weights, from whatever file and
-  // on whatever devices.
+  // Returns a hash, in hex, of the shape and a sample of the weights: equal for equal weights, from whatever
+  // file and on whatever devices.
   const std::string& fingerprint() const { return fingerprint_; }
   bool spread() const { return ranks_.size() > 1; }  // over several devices
   std::string device() const;                        // names of the devices
@@ -94,20 +94,20 @@ class Model {
   int64_t states_that_fit(double share) const;
 
   // ---- steps: packed rows, at most max_rows; the states of their slots are updated in place
-  // Begins a step. `take`, if any, is called with its outputs before the next step overwrites them, at the
-  // latest
-  // within finish(). A sequence may not have rows in two steps under way.
+  // Begins a step. `take`, if any, is called with its outputs before the next step
+  // overwrites them, at the latest within finish(). A sequence may not have rows in two
+  // steps under way.
   using TakeOutputs = std::function<void(const StepOutputs&)>;
   void begin(const StepInput& input, const StatePool& states, TakeOutputs take);
-  // Begins the draws from the logits of the step begun last, instead of having its outputs taken, and does
-  // not wait: `out` is filled by that step's finish(). Until the next draws a step may name the drawn tokens
-  // as its input (StepInput::drawn is set here). No other draws may be under way. Returns false, having done
-  // nothing, where outputs have to be taken.
+  // Begins the draws from the logits of the step begun last, instead of taking its outputs; does not wait:
+  // that step's finish() fills `out`. Until the next draws a step may name the drawn tokens as its input
+  // (StepInput::drawn is set here). No other draws may be under way. Returns false, having done nothing,
+  // where outputs have to be taken.
   bool begin_draws(std::span<const SampleRow> rows, std::span<SampledToken> out);
   // Returns whether begin_draws may return true: the devices draw where they compute, so a next step can
   // follow.
   bool draws_ahead() const { return led(); }
-  // Waits for the oldest step that was begun, and has its outputs taken.
+  // Waits for the oldest step that was begun, and takes its outputs.
   void finish();
   size_t under_way() const { return begun_.size(); }
   // Drops the steps under way: no more outputs are taken.
@@ -140,11 +140,11 @@ class Model {
   // between the draws of one step and the beginning of the next.
   bool led() const { return !ranks_.front()->threaded(); }
   int64_t slices() const { return stages_.front()->slice().count; }
-  // The first slice of the last layers, which leads the other slices when outputs are taken.
+  // Returns the index of the last layers' first slice, which leads the others when outputs are taken.
   size_t output_stage() const { return stages_.size() - static_cast<size_t>(slices()); }
   Stage& last() const { return *stages_[output_stage()]; }
   bool sliced() const { return slices() > 1; }
-  // On the leading rank's thread, within a step: the others of its stage do this work behind their part.
+  // Makes the stage's other ranks do this work after their part of a step; on the leading rank's thread.
   void ask_followers(const Errands::Work& work);
   void gather_logits(int64_t wanted);
   bool shares_draws(std::span<const SampleRow> rows) const;
@@ -165,13 +165,13 @@ class Model {
   int64_t steps_under_way_ = 1;
   int64_t wanted_ = 0;  // of the last forward
   std::deque<Begun> begun_;
-  std::vector<std::unique_ptr<Channel>> channels_;  // the i-th leads from stage i to the next layers' slice
+  std::vector<std::unique_ptr<Channel>> channels_;  // [i] leads from stage i to the next layers' slice
   std::vector<std::unique_ptr<Collective>>
       collectives_;                             // the i-th is the end of stage i; none without slices
   std::unique_ptr<Errands> errands_;            // of the last layers' slices in a pipeline; null otherwise
   std::unique_ptr<SharedDraws> draws_;          // null: draws are from gathered logits
   std::vector<std::unique_ptr<Stage>> stages_;  // each on the rank of its number
-  std::vector<std::unique_ptr<Rank>> ranks_;    // the first to go
+  std::vector<std::unique_ptr<Rank>> ranks_;    // destroyed first
 };
 
 }  // namespace fulmar

@@ -13,8 +13,8 @@ namespace fulmar {
 
 namespace {
 
-// True when a number in the run has all exponent bits set. One pass of integer work, which compilers turn
-// into vector code.
+// Returns whether a number in the run has all exponent bits set. One pass of integer work, which compilers
+// vectorise.
 template <class Bits>
 bool any_set(const std::byte* data, int64_t count, Bits exponent) {
   constexpr int64_t kRun = 4096;
@@ -45,7 +45,7 @@ bool any_nonfinite(DType dtype, const std::byte* data, int64_t count) {
   }
 }
 
-// Byte offset of the element at a row-major position.
+// Returns the byte offset of the element at a row-major position.
 size_t offset_of(const StoredTensor& tensor, int64_t position) {
   int64_t offset = 0;
   for (size_t axis = tensor.shape.size(); axis-- > 0;) {
@@ -55,7 +55,7 @@ size_t offset_of(const StoredTensor& tensor, int64_t position) {
   return static_cast<size_t>(offset) * size_of(tensor.dtype);
 }
 
-// The first block with a factor that is not finite, as a row-major position; -1: none.
+// Returns the row-major position of the first block with a factor that is not finite; -1: none.
 int64_t nonfinite_block(const StoredTensor& tensor) {
   const Format& format = format_of(tensor.dtype);
   const int64_t blocks = tensor.count() / format.block;
@@ -93,7 +93,7 @@ std::optional<Nonfinite> scan(const StoredTensor& tensor) {
   return std::nullopt;
 }
 
-// Scans the tensors side by side; with `first_only`, none behind the first one found.
+// Scans the tensors in parallel; with `first_only`, none after the first one found.
 std::vector<Nonfinite> scan_all(const Checkpoint& checkpoint, bool first_only) {
   const std::vector<StoredTensor>& tensors = checkpoint.tensors();
   std::vector<std::optional<Nonfinite>> found(tensors.size());

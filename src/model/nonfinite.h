@@ -1,4 +1,4 @@
-// Looks for NaN and infinity in the weights of a file.
+// Searches the weights of a file for NaN and infinity.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct Nonfinite {
   std::string_view what;  // "NaN", "infinity", or of a block: "a scale that is no number"
 };
 
-// The float tensors that hold a number that is not finite, in the checkpoint's order. Reads every weight
-// once, with as many threads as the machine has cores.
+// Returns the float tensors that hold a number that is not finite, in the checkpoint's order. Reads every
+// weight once, with as many threads as the machine has cores.
 std::vector<Nonfinite> all_nonfinite(const Checkpoint& checkpoint);
-// The first of them; stops reading there.
+// Returns the first of them; stops reading there.
 std::optional<Nonfinite> first_nonfinite(const Checkpoint& checkpoint);
 
 }  // namespace fulmar

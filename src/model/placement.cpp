@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// The number of the block that a tensor belongs to; -1: none.
+// Returns the number of the block that a tensor belongs to; -1: none.
 int64_t block_of(std::string_view name) {
   constexpr std::string_view kPrefix = "blocks.";
   if (!name.starts_with(kPrefix)) return -1;
@@ -24,7 +24,7 @@ int64_t block_of(std::string_view name) {
   return number;
 }
 
-// Sums over layers, so that any range costs one subtraction.
+// Returns sums over layers, so that the sum over a range is one subtraction.
 template <class T>
 std::vector<T> running_sums(const std::vector<T>& values) {
   std::vector<T> sums(1, T());
@@ -39,7 +39,7 @@ class LayerSplitter {
     for (const StageRoom& device : devices) bytes_.push_back(running_sums(device.layers));
   }
 
-  // Empty where no split fits.
+  // Returns the best split; empty where none fits.
   std::vector<LayerRange> best() {
     const size_t layers = sizes_.layers.size(), count = devices_.size();
     // slowest[d][l]: of the devices up to d when they have the layers below l; from[d][l]: where d begins.
@@ -82,7 +82,7 @@ class LayerSplitter {
   std::vector<std::vector<size_t>> bytes_;
 };
 
-// How fast each device reads memory; 1 where all are of one kind, which need not be measured.
+// Returns how fast each device reads memory; 1, without measuring, where all are of one kind.
 Result<std::vector<double>> speeds_of(std::span<Ops* const> devices) {
   const auto kind = [](const Ops* ops) { return ops->traits().kind; };
   std::vector<double> speeds(devices.size(), 1);
@@ -96,7 +96,7 @@ Result<std::vector<double>> speeds_of(std::span<Ops* const> devices) {
   return speeds;
 }
 
-// What the parts of a model take on a device, by a dry run of all of them.
+// Returns the memory that the parts of a model take on a device, by a dry run of all of them.
 Result<StageRoom> room_on(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops,
                           const LoadOptions& options, const Slice& slice) {
   StageRoom room;

@@ -11,7 +11,7 @@
 
 namespace fulmar {
 
-// Bytes of a model's parts as stored: proportional to the time of a step of few rows.
+// Bytes of a model's parts as stored: proportional to their time in a step of few rows.
 struct PartSizes {
   double head = 0;
   std::vector<double> layers;
@@ -22,9 +22,9 @@ PartSizes part_sizes(const Checkpoint& checkpoint, const ModelConfig& config);
 struct StageRoom {
   double speed = 1;  // bytes of parts per second, in any unit common to all devices
   size_t free = 0;
-  size_t fixed = 0;            // taken whatever layers it has
-  size_t embedding = 0;        // on the first device, besides
-  size_t head = 0;             // on the last device, besides
+  size_t fixed = 0;            // in any case, with any layers
+  size_t embedding = 0;        // in addition, on the first device
+  size_t head = 0;             // in addition, on the last device
   std::vector<size_t> layers;  // each layer with its part of all states
 };
 

@@ -1,5 +1,5 @@
-// The roofline of a model's steps: the fewest bytes they move, the operations they compute, and the time for
-// that on a device of measured ceilings. Pure functions; knows no backend.
+// The roofline of a model's steps: the fewest bytes that they move, the operations that they compute, and the
+// time for these on a device of measured ceilings. Pure functions; knows no backend.
 #pragma once
 
 #include <cstdint>
@@ -35,11 +35,11 @@ struct StepWork {
   StepWork& operator+=(const StepWork& other);  // this step followed by another
 };
 
-// Returns the work of a step. `zeros`: share of the feed-forward's hidden channels that relu² leaves at zero,
-// in [0, 1). Value rows that meet zeros in every row of a step need not be read: 1 - zeros^rows of them are.
-// Weights count in the type that most parameters are stored in; the embedding is gathered and not counted.
-// With deferred writes a step of one row per sequence counts 1 / M of the recurrent states' writes, and an
-// average ring.
+// Returns the work of a step. `zeros`: the fraction, in [0, 1), of the feed-forward's hidden channels that
+// are zero after relu². Value rows whose inputs are zero in every row of a step need not be read: 1 -
+// zeros^rows of them are. Weights count in the type that most parameters are stored in; the embedding is
+// gathered and not counted. With deferred writes a step of one row per sequence counts 1 / M of the recurrent
+// states' writes, and an average ring.
 StepWork step_work(const ModelConfig& config, const StateLayout& layout, const StepRows& shape, double zeros,
                    const RingLayout& ring = {});
 

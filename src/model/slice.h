@@ -1,4 +1,4 @@
-// Tensor parallelism: which part of every layer a rank has. Pure functions over sizes and host matrices.
+// Tensor parallelism: the part of every layer that a rank has. Pure functions over sizes and host matrices.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-// [first, first + count) of some width.
+// The range [first, first + count) of some width.
 struct Part {
   int64_t first = 0;
   int64_t count = 0;
@@ -39,14 +39,14 @@ Part vocabulary_part(const Slice& slice, int64_t vocab);
 // the vocabulary); by columns, so that the ranks' products add up to the whole.
 enum class Cut : uint8_t { none, outputs, vocabulary, inputs };
 
-// Fails (invalid), with both numbers, where heads or feed-forward width do not divide evenly.
+// Fails (invalid), with both numbers, unless heads and feed-forward width divide evenly.
 Status check_slices(const ModelConfig& config, int64_t count);
 
 // Returns rows of a matrix, in place.
 HostMatrix rows_of(const HostMatrix& matrix, const Part& part);
-// columns_of returns columns of a matrix: in place in plain formats that are not row-major, else `copied`:
-// then copy_columns has to copy them. Fails (unsupported) where they are neither whole blocks and groups nor
-// within one group; `name` is for the error.
+// columns_of returns columns of a matrix: in place in plain formats that are not row-major; otherwise
+// `copied` is set and copy_columns must copy them. Fails (unsupported) unless they are whole blocks and
+// groups, or within one group; `name` is for the error.
 struct Columns {
   HostMatrix matrix;  // if copied: without its data
   bool copied = false;

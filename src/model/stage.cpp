@@ -50,7 +50,7 @@ void Stage::compute(const Batch& batch, const State& state, Stream stream) {
   if (batch.wanted > 0) read_out(batch, stream);
 }
 
-// Each slice computes and keeps the logits of its part of the vocabulary.
+// Computes the logits; each slice computes and keeps those of its part of the vocabulary.
 void Stage::read_out(const Batch& batch, const Stream& stream) {
   const Tensor& own = ranks_ == nullptr ? outputs_.logits : outputs_.part;
   stack_->head(batch, stream, hidden(batch.wanted), own.slice_rows(0, batch.wanted));
@@ -68,7 +68,7 @@ void Stage::run(const StepInput& input, const State& state) {
   const Batch batch = ops.begin_step(own, state);
   FULMAR_CHECK(batch.rows <= most_rows_ && batch.wanted <= outputs_.hidden.rows);
   Stream stream = stack_->stream(batch);
-  // Batch 1 uses block7 only where the f32 values of block 0 are there.
+  // Batch 1 uses block7 only if the f32 values of block 0 are available.
   if (!lone_ && !stack_->embeds()) stream.v_first_wide = {};
   if (before_ != nullptr) before_->receive(message(stream, rows));
   const auto body = [&] { compute(batch, state, stream); };

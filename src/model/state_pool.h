@@ -23,12 +23,12 @@ class StatePool final : public StateSlots {
     int64_t layers;
     Slice slice = {};
   };
-  // Makes the slots, all zero states. The shares, in the model's order, are all layers of `layout`. A spare
-  // slot is added for rows that a backend pads its batches with. `ring`: without rows, every step writes its
+  // Makes the slots, all zero states. The shares, in the model's order, are all layers of `layout`. Adds a
+  // spare slot for rows that a backend pads its batches with. `ring`: without rows, every step writes its
   // states.
   static Result<StatePool> make(std::span<const Share> shares, const StateLayout& layout, int64_t slots,
                                 const RingLayout& ring = {});
-  // The same on one device, which this thread drives.
+  // Does the same on one device, which this thread drives.
   static Result<StatePool> make(Ops& ops, const StateLayout& layout, int64_t slots,
                                 const RingLayout& ring = {});
   ~StatePool() override;
@@ -45,7 +45,7 @@ class StatePool final : public StateSlots {
   void copy(int64_t from, int64_t to) override;
   // Undoes a slot's last rows, as Ops::roll_back.
   void roll_back(int64_t slot, int64_t rows);
-  // mark saves the ring cursors of these slots; return_to_mark restores one, where a step begun since has not
+  // mark saves the ring cursors of these slots; return_to_mark restores one, if a step begun since has not
   // fed the slot after all (StepInput::drawn).
   void mark(std::span<const int32_t> slots);
   void return_to_mark(int64_t slot);
@@ -53,7 +53,7 @@ class StatePool final : public StateSlots {
   void write(int64_t slot, std::span<const std::byte> from) override;
 
   std::vector<std::byte> read(int64_t slot);
-  // Fails (invalid) for bytes of another length.
+  // Replaces a slot's state; fails (invalid) for bytes of another length.
   Status set(int64_t slot, std::span<const std::byte> bytes);
   // Starts a slot from a tuned state: wkv[layer] is [H, N, N], row = value channel; both shifts become zero.
   Status set_initial(int64_t slot, std::span<const std::vector<float>> wkv);
