@@ -7,7 +7,7 @@
 
 namespace fulmar {
 
-// Adds everything to a parser, with the checks that all options share.
+// Adds all options and commands to a parser, with the checks that all options share.
 void set_up_parser(CLI::App& app, std::string& log_level, Command& chosen);
 
 }  // namespace fulmar

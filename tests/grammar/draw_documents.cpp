@@ -66,8 +66,8 @@ std::optional<std::string> way_out(Automaton& automaton, Automaton::State from) 
   return std::nullopt;
 }
 
-// Nothing: it became too long. Takes its searches that found no end out of `failures_left`: where one is far, each costs
-// seconds.
+// Nothing: it became too long. Takes its searches that found no end out of `failures_left`: where one is far,
+// each costs seconds.
 std::optional<std::string> draw(Automaton& automaton, std::mt19937_64& random, int& failures_left) {
   const Weights weights = random_weights(random);
   std::bernoulli_distribution ends(0.3);

@@ -11,7 +11,7 @@
 
 namespace fulmar {
 
-// Each adds itself with its own options and, when it is the one asked for, sets what main runs.
+// Add a command with its own options to the parser; the one that is asked for sets what main runs.
 void add_bench_steps(CLI::App& bench, Command& chosen);
 void add_bench_kernels(CLI::App& bench, Command& chosen);
 void add_bench_drafts(CLI::App& bench, Command& chosen);
@@ -23,11 +23,11 @@ void add_timing_flags(CLI::App& app, int& repeats, double& seconds);
 void add_decode_flag(CLI::App& app, std::string& decode);
 void add_report_flag(CLI::App& app, std::string& json);
 
-// Returns the numbers of --decode. Refuses none for a command that measures nothing else.
+// Returns the numbers of --decode; fails if there are none, for a command that measures nothing else.
 Result<std::vector<int64_t>> some_counts(const std::string& decode, std::string_view command);
-// Says why a report cannot be written to the file that --json names, before what it tells of is measured.
+// Fails if a report cannot be written to the file that --json names; call before measuring.
 Status check_report(const std::string& json);
-// Writes a report to the file that --json names; nowhere where it names none.
+// Writes a report to the file that --json names; does nothing if it names none.
 Status write_report(const std::string& json, const std::string& text);
 
 }  // namespace fulmar

@@ -1,5 +1,5 @@
-// What speculative decoding brings on a device at a given acceptance, without weights that say anything: each
-// drafted token counts with the same probability where all before it do.
+// Measures the gain of speculative decoding on a device at a given acceptance rate, with weights that mean
+// nothing: each drafted token is accepted with the same probability if all before it were.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +15,26 @@ struct DraftBenchOptions {
   int64_t most = 7;                      // drafted tokens of a sequence and step
   double acceptance = 0.7;               // the probability that a drafted token is right
   int repeats = 5;
-  double seconds = 60;  // of each line: no new run is begun after so long
+  double seconds = 60;  // of each line: no new run begins after this time
 };
 
 struct DraftLine {
   int64_t sequences = 0;
-  int64_t drafts = 0;              // of a sequence and step: as many as are quickest here
-  Spread plain, drafted;           // tokens a second, in alternating runs
+  int64_t drafts = 0;              // of a sequence and step: the quickest number here
+  Spread plain, drafted;           // tokens per second, in alternating runs
   std::vector<double> step_costs;  // seconds of a step with 0, 1, ... drafts
   double draft_cost = 0;           // seconds of a step of the draft model; 0: drafts come from n-grams
 };
 
-// A model and the device that it lies on.
+// A loaded model and its device.
 struct BenchedModel {
   Ops& ops;
   Model& model;
 };
 
-// Runs every line: steps with draws and roll-backs, no engine. `draft_model`: null, and drafts cost nothing,
-// as n-grams do; else each is a step of that model, which also reads what counted. Refuses (invalid) more
-// rows than the models were loaded for.
+// Runs every line: steps with draws and roll-backs, no engine. `draft_model`: null if drafts cost nothing, as
+// with n-grams; otherwise each draft is a step of that model, which also reads accepted tokens. Fails
+// (invalid) for more rows than the models were loaded for.
 Result<std::vector<DraftLine>> bench_drafts(const BenchedModel& target, const BenchedModel* draft_model,
                                             const DraftBenchOptions& options);
 

@@ -1,6 +1,6 @@
-// Times every island of one layer alone, on weights and inputs made of random numbers. Several layers run
-// one after the other, so that no weights stay in a cache. For finding out where the time of a step goes;
-// what a step takes is bench_model's business.
+// Times every island of one layer alone, on random weights and inputs. Several layers run one after the
+// other, so that no weights stay in a cache. This shows where the time of a step goes; bench_model times
+// whole steps.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace fulmar {
 
-// Sizes as in `config`, `zeros` of the units behind relu² zero; one line per island and shape. Fails where
-// memory does not suffice.
+// Measures islands with the sizes of `config`, the fraction `zeros` of hidden channels being zero after
+// relu²; one line per island and shape. Fails without enough memory.
 Result<std::vector<IslandLine>> bench_islands(Ops& ops, const ModelConfig& config, double zeros,
                                               const std::vector<PrefillShape>& shapes);
 

@@ -15,7 +15,7 @@
 
 namespace fulmar {
 
-// So many prompts of so many tokens, processed together; nothing is known of them before.
+// Prompts processed together, all from the zero state.
 struct PrefillShape {
   int64_t sequences = 1;
   int64_t tokens = 512;
@@ -31,17 +31,17 @@ struct BenchOptions {
   std::vector<int64_t> decode = {1, 4, 16};  // sequences that advance by one token together
   std::vector<PrefillShape> prefill = {{1, 512}};
   std::vector<MixedShape> mixed;
-  // How states are kept between tokens: each decode and mixed line once per type, prefill with the first.
-  // Empty: as the backend keeps them.
+  // The types that states are kept in between tokens: each decode and mixed line runs once per type, prefill
+  // with the first. Empty: the backend's own.
   std::vector<DType> states;
-  // Rows behind which states are written: each decode and mixed line once per number and type, prefill with
-  // the first.
-  // Empty: as the backend was opened for the type that it keeps states in, and 1 for the other.
+  // Numbers of rows after which states are written: each decode and mixed line runs once per number and type,
+  // prefill with the first. Empty: as the backend was opened for the type that it keeps states in, and 1 for
+  // the other.
   std::vector<int64_t> defer;
-  double zeros = 0;     // share of zeros behind relu² that the model is known to have
+  double zeros = 0;     // fraction of hidden channels that the model is known to have at zero after relu²
   int repeats = 5;      // timed runs of each line, after an untimed one
-  double seconds = 60;  // no new run is begun once this much time is over; each line has at least one
-  double delay = 0;     // seconds of rest before each line: what is hot from the one before would be slower
+  double seconds = 60;  // no new run begins after this time; each line has at least one
+  double delay = 0;     // seconds of rest before each line, so that heat from the one before does not slow it
 };
 
 struct Spread {
@@ -50,18 +50,18 @@ struct Spread {
   double most = 0;
 };
 
-// One timed workload. Rates follow from the median.
+// One timed workload. Rates are of the median.
 struct BenchLine {
   std::string workload;  // "decode", "prefill" or "mixed"
   int64_t sequences = 0;
   int64_t tokens = 0;    // per sequence and run; 1 for decode
-  int64_t decoding = 0;  // of a mixed step: sequences that decode beside these
+  int64_t decoding = 0;  // of a mixed step: sequences that decode in addition to the prompts
   DType state = DType::f32;
-  int64_t defer = 1;  // states are written behind every so many rows
+  int64_t defer = 1;  // states are written after every this many rows
   int runs = 0;
   Spread seconds;  // of one step, or one whole prefill
   double tokens_per_second = 0;
-  StepWork work;  // what one run has to move and compute at least
+  StepWork work;  // the least that one run has to move and compute
 
   double gbs() const { return (work.weight_bytes() + work.state_bytes) / seconds.median / 1e9; }
   double gflops() const { return work.flop() / seconds.median / 1e9; }
@@ -84,28 +84,28 @@ struct BenchReport {
   std::string state_dtype;
   size_t weight_bytes = 0;   // read by one decode step
   size_t state_bytes = 0;    // of one sequence
-  double load_seconds = 0;   // until the model was ready; a synthetic one is made in that time, too
-  double tokenizer_mbs = 0;  // text encoded per second on one core, / 1e6; 0: no vocabulary at hand
+  double load_seconds = 0;   // until the model was ready, which includes making a synthetic one
+  double tokenizer_mbs = 0;  // text encoded per second on one core, / 1e6; 0: no vocabulary
   size_t peak_rss = 0;       // bytes of this process
   double load_average = 0;   // of the machine when the run began, last minute
 };
 
-// Runs every line of the options. Sampling is not part of a step here. Steps are timed by the clock, many
-// behind one another and the device waited for at the end, so that what the host adds to a step counts.
-// Refuses (invalid) shapes that do not fit into the rows that the model was loaded for. The caller adds the
-// model's name, its loading, ceilings and tokenizer.
+// Runs every line of the options. Sampling is not part of a step here. Steps are timed by the clock, many in
+// a row with one wait for the device at the end, so the host's share of a step counts. Fails (invalid) for
+// shapes that do not fit into the rows that the model was loaded for. The caller adds the model's name, its
+// loading, ceilings and tokenizer.
 //
-// On several devices the sequences are divided among the steps that the model has under way at once, as the
-// engine does it: each one's next step begins when its last is over.
+// On several devices the sequences are divided among the steps that the model has under way at once, as in
+// the engine: each one's next step begins when its last is over.
 Result<BenchReport> bench_model(Model& model, const BenchOptions& options);
 
-// Megabytes of English text per second that the tokenizer encodes on this thread.
+// Returns how many megabytes of English text the tokenizer encodes per second on this thread.
 double bench_tokenizer(const Tokenizer& tokenizer);
 
-// Median, least and most; `values` is not empty.
+// Returns median, least and most; `values` is not empty.
 Spread spread_of(std::vector<double> values);
 
-// "1,4,16", "1x512,8x512" and "320+4x64": what --decode, --prefill and --mixed take. Empty text means none.
+// Parse the texts of --decode, --prefill and --mixed: "1,4,16", "1x512,8x512" and "320+4x64". Empty: none.
 Result<std::vector<int64_t>> parse_counts(std::string_view text);
 Result<std::vector<PrefillShape>> parse_prefills(std::string_view text);
 Result<std::vector<MixedShape>> parse_mixed(std::string_view text);

@@ -1,4 +1,4 @@
-// A benchmark's result for people and for programs.
+// Formats a benchmark's result for people and for programs.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace fulmar {
 
-// A table of one line per workload, with shares of the ceilings, and the facts around it.
+// Returns a table of one line per workload, with fractions of the ceilings, and the facts of the run.
 std::string bench_table(const BenchReport& report);
 
-// The same as one JSON object; times in seconds, rates as in BenchLine.
+// Returns the same as one JSON object; times in seconds, rates as in BenchLine.
 std::string bench_json(const BenchReport& report);
 
 }  // namespace fulmar

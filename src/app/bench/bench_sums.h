@@ -1,4 +1,4 @@
-// Times the all-reduces of tensor parallelism alone, each way of each size, as a recorded step runs them.
+// Times the all-reduces of tensor parallelism alone, by each algorithm and size, as in a captured step.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace fulmar {
 
-// Of the ranks of one group, rows `width` wide in the activation type; one line for each size and way, named
-// "sum", which is the way that a model takes, or "sum, WAY". Devices that do not reach each other's memory
-// have one way. Fails where memory does not suffice.
+// Measures the ranks of one group, rows `width` wide in the activation type; one line per size and algorithm,
+// named "sum", the one that a model uses, or "sum, WAY". Devices without peer access have a single one. Fails
+// without enough memory.
 Result<std::vector<IslandLine>> bench_sums(std::span<Ops* const> group, int64_t width);
 
 }  // namespace fulmar

@@ -1,4 +1,4 @@
-// Streams on an engine without a server: what the same load costs below HTTP.
+// Runs streams on an engine without a server: the cost of a load below HTTP.
 #pragma once
 
 #include <span>

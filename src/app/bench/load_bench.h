@@ -1,4 +1,4 @@
-// fulmar bench load and bench serve: a server under load, seen by its clients.
+// fulmar bench load and bench serve: a server under load, measured by its clients.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace fulmar {
 
 struct LoadFlags {
-  std::string client = "conrwkv";  // whose requests are sent
+  std::string client = "conrwkv";  // the client whose requests are sent
   std::string rate = "4";
   int64_t num_prompts = 1200;
   std::string url;      // empty: a server of our own
@@ -31,12 +31,12 @@ struct StreamFlags {
 
 using LoadModel = std::function<Result<LoadedModel>()>;
 
-// The acceptance load of docs/http.md, "Load test" against --url, or against a server of our own with the
+// Runs the acceptance load (docs/http.md, "Load test") against --url, or against a server of our own with the
 // model.
 Result<int> bench_load(const LoadFlags& flags, const LoadModel& load_model);
 
-// Streams that all decode at once: the model's steps alone, the engine without HTTP, and the server with its
-// clients. The model has room for that many wanted rows; `options` name the decode line.
+// Measures streams that all decode at once: the model's steps alone, the engine without HTTP, and the server
+// with its clients. The model has room for that many wanted rows; `options` name the decode line.
 Result<int> bench_serve(const StreamFlags& flags, LoadedModel model, BenchOptions options);
 
 }  // namespace fulmar

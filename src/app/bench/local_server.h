@@ -11,7 +11,7 @@ namespace fulmar {
 
 class LocalServer {
  public:
-  // The model needs no vocabulary: one without gets stand-in words. Sessions live in memory only.
+  // Starts a server; a model without a vocabulary gets stand-in words. Sessions are in memory only.
   static Result<std::unique_ptr<LocalServer>> start(LoadedModel model, ServeEngineFlags flags);
 
   ~LocalServer();

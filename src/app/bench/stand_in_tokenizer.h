@@ -1,4 +1,4 @@
-// A vocabulary for synthetic models, which have none: every id has a text, so that what they generate can be
+// A vocabulary for synthetic models, which have none: every id has a text, so that generated ids can be
 // served. Ids below 256 are bytes for encoding; the words mean nothing.
 #pragma once
 

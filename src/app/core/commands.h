@@ -1,4 +1,4 @@
-// The subcommands. Each adds itself to the parser and, when it is the one asked for, sets what main runs.
+// The subcommands. Each add function adds its command to the parser; the one asked for sets what main runs.
 #pragma once
 
 #include <functional>

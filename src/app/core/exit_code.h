@@ -1,18 +1,18 @@
-// What the program's exit code says: 0 fine, 1 our fault, 2 usage, 3 file, 4 resources, 5 a device that
-// failed (base/exit_codes.h), 6 answered turns that no store has.
+// The program's exit codes: 0 fine, 1 our fault, 2 usage, 3 file, 4 resources, 5 a device that failed
+// (base/exit_codes.h), 6 answered turns that no store has.
 #pragma once
 
 #include "base/result.h"
 
 namespace fulmar {
 
-// A server has ended, and turns that it had answered are in no store.
+// A server has ended without storing turns that it had answered.
 inline constexpr int kTurnsLostExit = 6;
 
 int exit_code_of(ErrorKind kind);
-// One line on stderr, "fulmar: <text>"; returns the code to exit with.
+// Prints one line on stderr, "fulmar: <text>"; returns the code to exit with.
 int report(const Error& error);
-// Of a command: its own code, or its error reported.
+// Returns a command's own code, or reports its error and returns that one's.
 int exit_code(const Result<int>& result);
 
 }  // namespace fulmar

@@ -1,4 +1,4 @@
-// What lies in the folder of models: what `fulmar pull` has brought and what people have put there.
+// The content of the folder of models: what `fulmar pull` has brought and what people have put there.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ struct InstalledFiles {
   bool partial = false;  // a download that has not ended
 };
 
-// The folder of this user's data.
+// Returns the folder of models in this user's data.
 std::filesystem::path models_folder();
 
-// The name of the vocabulary's file beside a model; empty: none. Reads files that may be one.
+// Returns the file name of the vocabulary in a model's folder; empty: none. Reads files that may be one.
 std::string vocabulary_beside(const InstalledFiles& model);
 
-// By file name; reads names and sizes only. A folder that is not there holds none.
+// Returns the models by file name; reads names and sizes only. A folder that does not exist holds none.
 std::vector<InstalledFiles> installed_models(const std::filesystem::path& folder);
 
-// The whole model that `name` means: as it was pulled, perhaps behind "hf.co/" or with the tag ":latest", or
-// as
-// --model takes it. Nothing outside of the folder is ever meant.
+// Returns the complete model that `name` means: the name it was pulled by, with or without "hf.co/" before it
+// or the tag ":latest" after it, or the name that --model takes. Never returns anything outside of the
+// folder.
 std::optional<InstalledFiles> find_installed(const std::filesystem::path& folder, std::string_view name);
 
 }  // namespace fulmar

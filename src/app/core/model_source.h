@@ -1,4 +1,4 @@
-// From the flags that name a model to one that is loaded: device, checkpoint, vocabulary, weights.
+// Loads a model from the flags that name it: device, checkpoint, vocabulary, weights.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,13 @@ struct ModelFlags {
   std::string vocab;        // empty: chosen from the model
   bool needs_vocab = true;  // false: a model whose vocabulary is not at hand is loaded without one
   DeviceFlags devices;
-  std::string quantize;    // the name of a strategy (files/strategy.h); empty: weights as they are stored
+  std::string quantize;    // the name of a strategy (files/strategy.h); empty: weights as stored
   bool keep_head = false;  // as kStoredHead at the end of that name says, too
   int64_t max_rows = 0;    // rows of one step; 0: suits the device
-  int64_t least_rows = 0;  // that it must have where it is to suit the device
+  int64_t least_rows = 0;  // the least, if max_rows is 0
   int64_t max_wanted =
       64;               // rows of one step whose logits are wanted: at least the sequences that run at once
-  int64_t slots = 0;    // states that will be kept beside the model
+  int64_t slots = 0;    // states to be kept in addition
   double kept_mib = 0;  // memory for further ones
   std::string chat_template = "auto";  // or the name of one
   bool allow_nonfinite = false;
@@ -42,7 +42,7 @@ struct ModelFlags {
 
 // Adds --model, --vocab, how chats are written, devices, states, and what belongs to them.
 void add_model_flags(CLI::App& app, ModelFlags& flags);
-// Adds what is read and how: --model, --vocab, --quantize.
+// Adds the flags of the model's files: --model, --vocab, --quantize.
 void add_file_flags(CLI::App& app, ModelFlags& flags);
 void add_template_flag(CLI::App& app, std::string& choice);
 
@@ -52,24 +52,24 @@ struct LoadedModel {
   Devices devices;  // in the order of the model's stages
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
-  bool fixed_cuts = false;  // prompts are to be cut at the same places each time, since bits depend on it
+  bool fixed_cuts = false;  // prompts must be cut at the same places each time, since bits depend on it
   size_t weight_bytes = 0;  // of the weights as stored
-  std::string quantised;    // what they became while loading, "q6_k"; empty: what they are in the file
+  std::string quantised;    // the format made while loading, "q6_k"; empty: that of the file
 };
 
-// The file or folder that `name` means: a path; a name below the data folder's models/; empty: the bundled
-// demo model.
+// Returns the file or folder that `name` means: a path; a name in the data folder's models/; empty: the
+// bundled demo model.
 Result<std::filesystem::path> find_model(const std::string& name);
-// The template of that name; "auto": by what the model at `path` brings along (choose_prompt_template).
+// Returns the template of that name; "auto": chosen by the model at `path` (choose_prompt_template).
 const PromptTemplate& template_of(const std::string& choice, const Checkpoint& checkpoint,
                                   const std::filesystem::path& path);
-// The vocabulary that belongs to a model of so many rows, or the file that `vocab` names.
+// Returns the vocabulary for a model of `rows` rows, or the file that `vocab` names.
 Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint,
                                                 const std::filesystem::path& path, int64_t rows,
                                                 const std::string& vocab);
-// What a model is loaded with, sized for its first device.
+// Returns the options that a model is loaded with, sized for its first device.
 LoadOptions load_options(const ModelFlags& flags, const Ops& device);
-// Which layers of the model lie on which of the devices.
+// Returns the layers of the model that each device has.
 Result<std::vector<Placed>> place_on(const Devices& devices, const DeviceFlags& flags,
                                      const Checkpoint& checkpoint, const LoadOptions& options);
 Result<LoadedModel> load_model(const ModelFlags& flags);

@@ -1,5 +1,5 @@
-// What the values of options must be. Every number has a range, and no text is empty unless its option says
-// so: those checks that CLI11 brings let "nan" through, turn -1 into 2^64-1 and cut off what is beyond a
+// Checks of options' values. Every number has a range, and no text is empty unless its option allows
+// it: CLI11's own checks accept "nan", turn -1 into 2^64-1 and truncate numbers that do not fit a
 // type.
 #pragma once
 
@@ -9,35 +9,35 @@
 
 namespace fulmar {
 
-// Bounds of numbers that have none of their own.
+// Bounds of numbers without a smaller one of their own.
 inline constexpr uint64_t kMostPort = 65535;
 inline constexpr uint64_t kMostRows = uint64_t{1} << 30;
 inline constexpr uint64_t kMostTokens = uint64_t{1} << 40;
 
-// Returns a check that refuses what is no finite number from `least` to `most`, with what was found and what
-// was wanted; the parser puts the option's name before it.
+// Returns a check that refuses anything but a finite number from `least` to `most`, naming what was found and
+// wanted; the parser puts the option's name before it.
 CLI::Validator within(double least, double most);
 
-// As within, of whole numbers in decimal digits.
+// Returns the same for whole numbers in decimal digits.
 CLI::Validator whole(int64_t least, uint64_t most);
 
-// Returns a check that refuses what is no name of a host.
+// Returns a check that refuses anything but a host's name.
 CLI::Validator host_name();
 
 // Returns a check that refuses nothing: an option with it takes an empty value.
 CLI::Validator may_be_empty();
 
-// True where the option takes a value.
+// Returns whether the option takes a value.
 bool takes_value(const CLI::Option& option);
-// True where the option was given may_be_empty().
+// Returns whether the option was given may_be_empty().
 bool takes_empty_value(const CLI::Option& option);
 
-// Makes every option of the program and of its commands refuse an empty value, but those that take one. Comes
-// after all options are declared.
+// Makes every option of the program and its commands refuse an empty value, unless it takes one. Call after
+// all options are declared.
 void refuse_empty_values(CLI::App& app);
 
-// Returns what is wrong with the environment of the commands that were parsed: the name of a variable that
-// stands for an option, is set and is empty. Empty: nothing.
+// Returns what is wrong with the environment of the parsed commands: the name of a variable that stands for
+// an option and is set, but empty. Empty: nothing.
 std::string empty_variable(const CLI::App& app);
 
 }  // namespace fulmar

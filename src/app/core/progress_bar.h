@@ -1,4 +1,4 @@
-// A bar on stderr for work that takes a while, where a terminal shows it.
+// A progress bar on stderr, shown on a terminal only.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Options that others have replaced where no translation of words will do: each is taken for one version yet,
-// but is not in the help and is told of.
+// Options that others have replaced where translating words is not enough: each still works for one version,
+// with a note, and is not in the help.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ class Option;
 
 namespace fulmar {
 
-// Takes the option out of the help. `note`: what is said of it, behind its name.
+// Takes the option out of the help. `note`: the text after its name.
 CLI::Option* replaced(CLI::Option* option, const std::string& note);
 
 // Returns a note for each such option that the parsed words give, those of the chosen commands included.

@@ -3,7 +3,7 @@
 
 namespace fulmar {
 
-// Stands for --state-store.
+// The variable that replaces --state-store.
 inline constexpr const char* kStoreVariable = "FULMAR_STATE_STORE";
 
 }  // namespace fulmar

@@ -1,5 +1,5 @@
-// What `fulmar doctor` makes of a machine: facts to findings, a line each with what to do. Pure functions;
-// the facts are gathered in doctor_facts.cpp.
+// The judgements of `fulmar doctor`: from facts about a machine to findings, a line each with advice. Pure;
+// doctor_facts.cpp gathers the facts.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct MachineFacts {
   bool amd = false;             // whether the build is for AMD's cards instead of NVIDIA's
   std::string driver;           // version of their driver; empty: none
   std::vector<GpuFact> gpus;
-  bool sum_library = false;   // NCCL, or RCCL, was found; asked of several GPUs alone
-  bool gemm_library = false;  // cuBLASLt, or hipBLASLt or rocBLAS, was found
+  bool sum_library = false;   // whether NCCL, or RCCL, was found; only asked with several GPUs
+  bool gemm_library = false;  // whether cuBLASLt, or hipBLASLt or rocBLAS, was found
   std::string host;
   int port = 0;
   std::string port_problem;  // why nothing can listen there; empty: it is free
@@ -62,7 +62,7 @@ struct Finding {
 
 std::vector<Finding> examine(const MachineFacts& facts);
 
-// "ok    cpu           AVX-512, 8 threads" or "bad   port          ...: what to do"
+// Returns "ok    cpu           AVX-512, 8 threads" or "bad   port          ...: what to do".
 std::string line_of(const Finding& finding);
 
 }  // namespace fulmar

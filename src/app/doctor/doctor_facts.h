@@ -1,4 +1,4 @@
-// Looks at this machine for `fulmar doctor`. Changes nothing: what it opens it closes, and no folder is made.
+// Gathers facts about this machine for `fulmar doctor`. Changes nothing, and makes no folder.
 #pragma once
 
 #include <cstdint>

@@ -17,16 +17,16 @@ struct SuiteCase {
 
 struct SuiteResult {
   std::string output;
-  float gap = 0;  // smallest difference between the best and the second logit along the answer
+  float gap = 0;  // least difference between the best and the second logit along the answer
   Usage usage;
 };
 
-// One JSON object a line; errors name the line.
+// Parses one JSON object a line; errors name the line.
 Result<std::vector<SuiteCase>> parse_suite(std::string_view content, std::string_view name);
-// All cases as rows of one request, in order.
+// Runs all cases as rows of one request; returns results in their order.
 Result<std::vector<SuiteResult>> run_suite(Engine& engine, const Tokenizer& tokenizer,
                                            const std::vector<SuiteCase>& cases);
-// A table per skill on stdout, with what drafts brought where there were any; returns the weakest skill's
+// Prints a table per skill on stdout, with the gain of drafts if there were any; returns the weakest skill's
 // percentage.
 double print_suite(const std::vector<SuiteCase>& cases, const std::vector<SuiteResult>& results);
 Status write_suite(const std::string& path, const std::vector<SuiteCase>& cases,

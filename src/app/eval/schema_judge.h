@@ -14,13 +14,13 @@ namespace fulmar {
 
 struct SchemaVerdict {
   enum class Status : uint8_t {
-    pass,     // compiled; each valid instance was taken and no invalid one
+    pass,     // compiled; each valid instance was accepted and no invalid one
     fail,     // compiled, but an instance went wrong
     refused,  // not compiled
-    crash,    // the process that compiled it or fed it instances ended
-    timeout,  // it did not end
+    crash,    // the process that compiled it or fed it instances has ended
+    timeout,  // it was stopped after its CPU time
   };
-  // What became of an instance: how many bytes of a form were taken; all and the end: `whole`.
+  // How far an instance was accepted: bytes of its text; `whole`: all of them, and the end.
   struct Fed {
     size_t bytes = 0;
     bool whole = false;
@@ -28,15 +28,15 @@ struct SchemaVerdict {
   struct Test {
     bool valid = false;
     Fed compact, spaced;
-    // A valid instance has to be taken in both forms, an invalid one in none.
+    // Returns whether a valid instance was accepted in both forms, or an invalid one in neither.
     bool right() const { return compact.whole == valid && spaced.whole == valid; }
   };
 
   std::string id;
   Status status = Status::pass;
-  std::string reason;  // of what is refused, crash and timeout
+  std::string reason;  // of refused, crash and timeout
   std::vector<Test> tests;
-  // Microseconds of CPU time. `masks`: each token's of the compact forms, in one constraint.
+  // Microseconds of CPU time. `masks`: of each token of the compact forms, in one constraint.
   double compile = 0, first_mask = 0;
   std::vector<double> masks;
 
@@ -44,13 +44,13 @@ struct SchemaVerdict {
   size_t invalid_taken() const;
 };
 
-// The word of a status: "pass", "fail", "refused", "crash", "time-out".
+// Returns a status's word: "pass", "fail", "refused", "crash", "time-out".
 std::string_view name_of(SchemaVerdict::Status status);
 
 SchemaVerdict judge_schema(const SchemaCase& one, const Tokenizer& tokenizer,
                            const std::shared_ptr<const TokenTree>& tree);
 
-// The verdict as one object of JSON and back; `with_masks`: with the time of each mask. verdict_of returns
+// Convert a verdict to one JSON object and back; `with_masks`: with the time of each mask. verdict_of returns
 // nothing for text that is no verdict.
 std::string json_of(const SchemaVerdict& verdict, bool with_masks);
 std::optional<SchemaVerdict> verdict_of(std::string_view json);

@@ -1,4 +1,4 @@
-// Suites of JSON Schemas with instances that each must and must not take: lines {"id","schema","tests":
+// Suites of JSON Schemas with instances that each must accept or refuse: lines {"id","schema","tests":
 // [{"valid","data"}]}, or the files of the JSON-Schema-Test-Suite in one archive. Knows nothing of compiling.
 #pragma once
 
@@ -13,8 +13,8 @@ namespace fulmar {
 
 struct SchemaTest {
   bool valid = false;
-  // The instance as text: without any white space, and with a blank behind each comma and colon. Numbers are
-  // written as the suite writes them.
+  // The instance as text: without any white space, and with a blank after each comma and colon. Numbers are
+  // written as in the suite.
   std::string compact, spaced;
 };
 
@@ -24,14 +24,14 @@ struct SchemaCase {
   std::vector<SchemaTest> tests;
 };
 
-// Reads a suite from what its file holds, a text of lines or a tar archive of JSON files. `name` stands in
-// errors (corrupt), which name the line or file and what was wanted.
+// Parses a suite from its file's content, a text of lines or a tar archive of JSON files. Errors (corrupt)
+// name the line or file, with `name`, and what was wanted.
 Result<std::vector<SchemaCase>> parse_schema_suite(std::string_view content, const std::string& name);
-// Reads the file, through the program xz where its name ends in ".xz". Errors: those of parse_schema_suite;
+// Reads the file, through the program xz if its name ends in ".xz". Errors: those of parse_schema_suite;
 // not_found; io: xz cannot be started or fails.
 Result<std::vector<SchemaCase>> read_schema_suite(const std::string& path);
 
-// Returns `count` of the cases, evenly spread and always the same; all of them where there are not more.
+// Returns `count` of the cases, evenly spread and always the same; all of them if there are not more.
 std::vector<SchemaCase> sample_of(std::vector<SchemaCase> cases, size_t count);
 
 // Returns the part of a suite that an id belongs to: "Github_easy" of "Github_easy---o1", "BFCL" of

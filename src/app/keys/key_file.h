@@ -1,4 +1,4 @@
-// Changing the file of --api-keys, one change after the other over all processes.
+// Changes the file of --api-keys, one change at a time over all processes.
 #pragma once
 
 #include <filesystem>
@@ -10,9 +10,9 @@
 
 namespace fulmar {
 
-// Reads the keys, lets `change` alter them and writes them in the place of the old ones; where it fails, the
-// file stays as it is. `new_file`: a file that is not there holds no keys. Waits for others that change the
-// file: they hold a lock on "<path>.lock", which stays behind.
+// Reads the keys, lets `change` alter them and replaces the file; if it fails, the file stays unchanged.
+// `new_file`: a missing file holds no keys. Waits for other processes that change the file: they hold a lock
+// on "<path>.lock", which is never removed.
 Status change_api_keys(const std::filesystem::path& path, bool new_file,
                        const std::function<Status(std::vector<ApiKey>&)>& change);
 

@@ -1,4 +1,4 @@
-// One row at a time on an engine in this process: what generate and chat share.
+// Runs one row at a time on an engine in this process, for generate and chat.
 #pragma once
 
 #include <functional>
@@ -31,15 +31,15 @@ struct SamplingFlags {
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags);
 SamplingParams sampling_of(const SamplingFlags& flags);
 
-// A model and its engine for one row at a time; with n-gram drafts where they pay, on a CPU.
+// A model and its engine for one row at a time; on a CPU with n-gram drafts where they pay.
 struct LocalEngine {
   LoadedModel loaded;
   std::unique_ptr<Engine> engine;
 };
 Result<LocalEngine> open_local(ModelFlags model, int64_t device_sessions);
 
-// Runs the row to its end, passing text on as it comes; returns its last event. Ctrl-C ends the row, not the
-// program.
+// Runs the row to its end, passing text on as it is drawn; returns its last event. Ctrl-C ends the row, not
+// the program.
 Result<Event> run_row(Engine& engine, Ask ask, const std::function<void(const std::string&)>& show);
 
 }  // namespace fulmar

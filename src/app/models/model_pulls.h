@@ -1,4 +1,4 @@
-// Pulls that clients ask the server for: one after another, on a thread of their own.
+// Pulls that clients request from the server: one after another, on a thread of their own.
 #pragma once
 
 #include <atomic>
@@ -14,19 +14,20 @@
 
 namespace fulmar {
 
-// The hub of the environment (HF_ENDPOINT, HF_TOKEN) or of `endpoint`, and the folder of models.
+// Returns options for the hub of the environment (HF_ENDPOINT, HF_TOKEN) or of `endpoint`, and the folder of
+// models.
 Result<PullOptions> usual_pull_options(const std::string& endpoint);
 
 class ModelPulls {
  public:
-  // `folder`: where they go; empty: the folder of models.
-  // `most_bytes`: of one pull.
+  // `folder`: the target; empty: the folder of models. `most_bytes`: of one
+  // pull.
   ModelPulls(std::filesystem::path folder, int64_t most_bytes);
-  // Calls the pull off that runs; those that wait are told so.
+  // Cancels the running pull and answers those that wait.
   ~ModelPulls();
 
   bool start(PullJob job);  // false: too many wait, or it has ended
-  // Calls the pull off that runs, tells those that wait, and takes no more. From any thread; does not wait.
+  // Cancels the running pull, answers those that wait, and accepts no more. From any thread; does not wait.
   void end();
 
  private:

@@ -1,6 +1,6 @@
-// Who comes first at the start of a server, its first model or the signal that ends it, said once and for
-// both threads: the port is open by then, so that a model serves, and turns are answered, before the thread
-// that waits for signals has heard of it.
+// Decides for both threads, once, what comes first at the start of a server: its first model or the signal
+// that ends it. The port is open by then, so a model may serve, and turns be answered, before the thread that
+// waits for signals knows of it.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ class FirstModel {
   // first. Returns whether it ran.
   bool serve(const std::function<void()>& serve);
 
-  // Called when a signal says stop. True: nothing is served and nothing will be, the process may end as it
-  // stands. False: clients may have been answered, and only an orderly stop keeps what they were told. Waits
-  // for a serve() under way.
+  // Called when a signal says stop; waits for a serve() under way. Returns true if nothing is served nor will
+  // be: the process may end at once. False: clients may have been answered, and only an orderly stop keeps
+  // their turns.
   bool end();
 
  private:

@@ -1,4 +1,4 @@
-// What `fulmar serve` says once it answers: where, what, who may ask, and what it takes of the machine. Pure.
+// The text that `fulmar serve` prints once it answers: address, model, access, and use of the machine. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Greeting {
   std::string model;    // empty: none yet
   Footing footing;      // of that model
   int io_threads = 0;
-  std::string sessions;  // where they are kept; empty: in memory only
+  std::string sessions;  // where they are stored; empty: in memory only
   bool password = false;
   std::string keys_file;        // empty: none
   bool open_to_others = false;  // other hosts can reach the address

@@ -1,4 +1,4 @@
-// Tells a directory, every other second, that this worker serves. Knows no engine.
+// Renews this worker's record in a directory every other second. Knows no engine.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  // From now on the record says that the worker takes no new sessions; told at once.
+  // Marks the record, at once, so that the worker gets no new sessions.
   void drain();
 
  private:
@@ -27,7 +27,7 @@ class Heartbeat {
   std::mutex mutex_;
   std::condition_variable changed_;
   WorkerRecord worker_;
-  bool told_ = true;  // false: the record has changed since the last beat
+  bool told_ = true;  // false: the record has changed since it was last renewed
   bool ending_ = false;
   Thread thread_;
 };

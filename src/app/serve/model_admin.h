@@ -1,5 +1,5 @@
-// Where files, models and the server's registry meet while the server runs: the administrator behind
-// /loadmodel and its like. Knows no route.
+// Connects files, models and the server's registry while the server runs: the administrator behind /loadmodel
+// and similar routes. Knows no route.
 #pragma once
 
 #include <filesystem>
@@ -23,31 +23,31 @@ struct AdminOptions {
   std::filesystem::path root;    // files that clients name must lie below it; empty: anywhere
   std::filesystem::path folder;  // of model files that clients may switch between; empty: none
   int64_t most_pull_bytes = int64_t{512} << 30;
-  std::filesystem::path states;  // of tuned states that clients send; empty: they go with the server
+  std::filesystem::path states;  // of tuned states that clients send; empty: a temporary folder
 };
 
-// The file that a client's `name` means, with `folder_too` perhaps a folder, symbolic links resolved. With a
-// root, relative names start there and whatever lies outside is refused.
+// Returns the file that a client's `name` means, or with `folder_too` perhaps a folder, symbolic links
+// resolved. With a root, relative names start there and anything outside is refused.
 Result<std::filesystem::path> confined_path(const std::filesystem::path& root, const std::string& name,
                                             bool folder_too = false);
 
-// `unsupported`, with the names that there are, for a precision that no strategy (files/strategy.h) stands
-// for.
+// Fails (unsupported), listing the known names, for a precision that is no strategy
+// (files/strategy.h).
 Status check_precision(const std::string& name);
 
 class LocalAdmin : public ModelAdmin {
  public:
-  // Registry and ladders must outlive it. `model` and `engine` hold for every model but for its file and
+  // Registry and ladders must outlive it. `model` and `engine` apply to every model, but for its file and
   // vocabulary.
   LocalAdmin(ModelRegistry& models, SessionLadders& sessions, ModelFlags model, ServeEngineFlags engine,
              AdminOptions options);
-  // Waits for the job that runs; those that wait are dropped.
+  // Waits for the running job; those that wait are dropped.
   ~LocalAdmin() override;
 
-  // Serves a model that was opened elsewhere. Before jobs are posted, or within one.
+  // Serves a model that was opened elsewhere. Call before jobs are posted, or within one.
   void adopt(std::shared_ptr<ServedEngine> served);
 
-  // Why states that clients have sent could not be listed.
+  // Returns the error, if any, of listing the states that clients have sent.
   const Status& states_listed() const { return files_.listed(); }
 
   bool post(std::function<void()> job) override;
@@ -70,21 +70,21 @@ class LocalAdmin : public ModelAdmin {
   Status load_installed(const std::string& name) override;
   Status check_pull(const std::string& name) const override;
   bool start_pull(PullJob job) override { return pulls_.start(std::move(job)); }
-  // The server ends: pulls are called off and answered. From any thread.
+  // Cancels and answers all pulls, since the server ends. From any thread.
   void end_pulls() { pulls_.end(); }
 
  private:
   using Numbers = std::map<std::string, TimeState>;
   struct Loaded {
     std::shared_ptr<ServedEngine> served;
-    // By their names in the engine, members of mixtures too; to carry over to a model that replaces this one.
+    // By name in the engine, members of mixtures too; kept to carry over to a model that replaces this one.
     Numbers states;
   };
 
   void work();
   Result<ServedModelPtr> describe(const InstalledFiles& files) const;
   Status check_memory(const std::filesystem::path& path) const;
-  // The file that a client names, or the model of the folder of models.
+  // Returns the path of a file that a client names, or of a model in the folder of models.
   Result<std::filesystem::path> named_path(const std::string& name) const;
   Status open(const std::filesystem::path& path, const ModelLoad& load, bool behind = false);
   void add_loaded(std::shared_ptr<ServedEngine> served, bool behind, const Loaded& before,
@@ -95,7 +95,7 @@ class LocalAdmin : public ModelAdmin {
   Status carry_state(const Loaded& from, const TunedState& state, Loaded& to);
   std::vector<TunedState> carry_states(const Loaded& from, const std::vector<TunedState>& facts, Loaded& to);
   void retire(std::shared_ptr<ServedEngine> served);
-  // Ends retired models whose last request has gone: never on the engine's own thread.
+  // Ends retired models whose last request is gone; never on the engine's own thread.
   void bury();
 
   ModelRegistry& models_;

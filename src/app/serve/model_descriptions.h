@@ -1,4 +1,4 @@
-// What the files of installed models tell, remembered until the files change: lists are asked for by anybody.
+// Facts from the files of installed models, cached until the files change: any client may ask for lists.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,12 @@ class ModelDescriptions {
  public:
   using Read = std::function<Result<ServedModelPtr>()>;
 
-  // What `read` returned for these files, errors too; it is called again once one of the files has another
-  // size or time, and for a model that was pulled under another name.
+  // Returns the result of `read` for these files, errors too. Calls it again once one of the files has
+  // another size or time, and for a model that was pulled under another name.
   Result<ServedModelPtr> of(const InstalledFiles& files, const Read& read);
 
  private:
-  // More are forgotten, all at once: names come and go with the folder.
+  // Beyond these all are forgotten: names come and go with the folder.
   static constexpr size_t kMost = 4096;
   struct CachedFacts {
     std::string stamp;

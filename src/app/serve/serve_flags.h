@@ -1,4 +1,4 @@
-// The options of `fulmar serve`, and what follows from them.
+// The options of `fulmar serve`, and the settings derived from them.
 #pragma once
 
 #include <algorithm>
@@ -45,17 +45,17 @@ struct ServeFlags {
 
 void add_serve_flags(CLI::App& app, ServeFlags& flags);
 
-// Refuses options that do not go together.
+// Fails for options that contradict each other.
 Status check_serve(const ServeFlags& flags);
 
-// Returns the server's options, from flags that have another form. Errors: files that cannot be read.
+// Returns the server's options from the flags. Fails for files that cannot be read.
 Result<ServerOptions> server_options(const ServeFlags& flags);
 
-// Returns the flags for models that clients load: a draft model is for the model of the command line, others
-// may have another vocabulary.
+// Returns the flags for models that clients load: without the draft model, which is for the command line's
+// model, since others may have another vocabulary.
 ServeEngineFlags flags_of_others(const ServeEngineFlags& flags);
 
-// Whether the path is a folder of several models, as files or as folders of their own.
+// Returns whether the path is a folder of several models, as files or as folders of their own.
 bool holds_several_models(const std::filesystem::path& path);
 
 }  // namespace fulmar

@@ -1,4 +1,4 @@
-// The folder of tuned states that clients have sent: files in, files out, a list. Knows no engine.
+// The folder of tuned states that clients have sent: stores, deletes and lists files. Knows no engine.
 #pragma once
 
 #include <filesystem>
@@ -15,25 +15,25 @@ namespace fulmar {
 
 class StateFolder {
  public:
-  // What a folder holds already is listed. Empty: a temporary folder, made when the first file comes and gone
-  // with this object.
+  // Lists the folder's files. Empty: a temporary folder, made when the first file comes and removed with this
+  // object.
   explicit StateFolder(std::filesystem::path folder);
   ~StateFolder();
   StateFolder(const StateFolder&) = delete;
   StateFolder& operator=(const StateFolder&) = delete;
 
-  // Why what the folder holds could not be listed: there may be states then that nobody sees.
+  // Returns the error, if any, of listing the folder: then there may be states that are not in the list.
   const Status& listed() const { return listed_; }
 
   struct Kept {
     StateFile file;
     TimeState state;
   };
-  // Files of one owner; those of the server itself are not counted.
+  // Most files of one owner; the server's own are not counted.
   static constexpr size_t kMostOfOwner = 64;
 
-  // A file that has come and is read, under a name that nobody lists. It goes with this object unless it is
-  // kept.
+  // A received file that was read, under a name that is in no list. It is removed with this object unless it
+  // is kept.
   class Incoming {
    public:
     Incoming(std::filesystem::path path, StateFile file, TimeState state)
@@ -54,17 +54,19 @@ class StateFolder {
     StateFile file_;
     TimeState state_;
   };
-  // `owner`: the name of a key; empty: the server itself. Errors: a name that is no plain file name of a
-  // known extension, a file that does not fit the model (invalid); too many of the owner's (resource).
+  // Stores and reads a file. `owner`: the name of a key; empty: the server itself. Fails (invalid) for a name
+  // that is no plain file name with a known extension and for a file that does not fit the model; (resource)
+  // for too many of the owner's files.
   Result<Incoming> take_in(const std::string& owner, const std::string& filename, std::string_view bytes,
                            const ModelConfig& config);
-  // Puts it in place of the owner's file of that id, which stays where that fails.
+  // Replaces the owner's file of that id, which stays if this fails.
   Status keep(Incoming& incoming);
-  // Returns whether there was one of that id. An Error where its file stays: it is listed still.
+  // Removes a file; returns whether there was one of that id. Fails if the file cannot be removed: it stays
+  // listed.
   Result<bool> drop(const std::string& owner, const std::string& id);
-  // Those that fit the model.
+  // Returns the states that fit the model.
   std::vector<Kept> fitting(const ModelConfig& config) const;
-  // From any thread, by id and owner.
+  // Returns all files by id and owner. From any thread.
   std::vector<StateFile> list() const;
 
  private:

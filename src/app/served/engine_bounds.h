@@ -1,5 +1,5 @@
-// What one option each decides of an engine: how memory for kept states is shared out, and what may wait.
-// Pure.
+// Derives several bounds of an engine from one option each: how memory for kept states is divided, and how
+// much may wait. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,8 @@
 
 namespace fulmar {
 
-// What is kept beside the sequences that run. Sessions are states of one size; so are beginnings of prompts.
+// The states that are kept in addition to running sequences. Sessions are states of one size, as are prompt
+// prefixes.
 struct CacheShares {
   int64_t device_sessions = 16, device_prefixes = 16;
   int64_t host_sessions = 32;
@@ -19,22 +20,22 @@ struct CacheShares {
 };
 
 struct CacheFlags {
-  std::optional<double> device_mib, host_mib;  // nothing: as `unsaid` has it
+  std::optional<double> device_mib, host_mib;  // nothing: use `unsaid`
   CacheShares unsaid;
   std::string device_count, host_count;  // names of options of `unsaid` that were given
 };
 
-// Half of each budget is for sessions, half for beginnings of prompts; of an odd number of states sessions
-// have the larger half. `slot_bytes`: what a state takes on the device, `state_bytes`: in host memory.
+// Divides each budget: half for sessions, half for prompt prefixes; of an odd number of states sessions have
+// the larger half. `slot_bytes`: of a state on the device, `state_bytes`: in host memory.
 CacheShares share_caches(const CacheFlags& flags, size_t slot_bytes, size_t state_bytes);
 
-// Most that may wait for a slot, over all requests.
+// The most rows and bytes that may wait for a slot, over all requests.
 struct WaitingBounds {
   int64_t rows = 0, bytes = 0;
 };
 
-// 64 rows and 256 KiB for each request that may wait, and at least 65,536 rows and 256 MiB. What is said of
-// rows and MiB goes before it.
+// Returns 64 rows and 256 KiB for each request that may wait, and at least 65,536 rows and 256 MiB. `rows`
+// and `mib` take precedence where given.
 WaitingBounds waiting_bounds(int64_t max_queue, std::optional<int64_t> rows, std::optional<int64_t> mib);
 
 }  // namespace fulmar

@@ -1,4 +1,4 @@
-// What the engine of a served model is told, and the options of `fulmar serve` that say it.
+// The settings of a served model's engine, and the options of `fulmar serve` for them.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@ struct ServeEngineFlags {
   std::string think_template = "auto";  // auto, g1, none
   std::string eos_id;                   // empty: the vocabulary's own; "none"; a number
 
-  // Called on an engine's thread when its device has failed; that engine will run nothing any more.
+  // Called on an engine's thread when its device has failed; that engine runs no more steps.
   std::function<void(const std::string& why)> on_failure;
 };
 
 void add_engine_flags(CLI::App& app, ServeEngineFlags& flags);
 
-// Refuses two spellings of one budget, --speculate without what it drafts from, and a draft model that
-// nothing would use.
+// Fails for two spellings of one budget, for --speculate without its source of drafts, and for a draft model
+// that would not be used.
 Status check_engine_flags(const ServeEngineFlags& flags);
 
 }  // namespace fulmar

@@ -1,5 +1,5 @@
-// A loaded model with its engine, as the server's registry wants it. Goes only when the last request on it
-// has gone.
+// A loaded model with its engine, in the form of the server's registry. Destroyed only after the last request
+// on it is gone.
 #pragma once
 
 #include <functional>
@@ -16,22 +16,22 @@
 
 namespace fulmar {
 
-// What a model is called, and what it does where a request says nothing.
+// A model's name, and its defaults for fields that a request leaves out.
 struct ServeAs {
   std::string id;  // empty: the file's name
   std::optional<double> default_temperature;
   std::optional<double> default_top_p;
-  std::string end_text;  // ends the turns of chats besides the usual texts
+  std::string end_text;  // ends the turns of chats in addition to the usual texts
 };
 
-// Rows of one step whose logits a server may want: `slots`, or as many as it may choose by itself on these
-// devices where slots is 0.
+// Returns how many rows of a step a server may want logits of: `slots`, or if that is 0 the most that it may
+// choose by itself on these devices.
 int64_t wanted_rows(int64_t slots, const DeviceFlags& devices);
 
-// Makes a model's states fit to be served so: drafted rows are rolled back.
+// Makes a model's states revocable where drafts need it: rejected rows are rolled back.
 void make_revocable(const ServeEngineFlags& flags, ModelFlags& model);
 
-// Most prompt rows of one step of a server.
+// Returns the most prompt rows of a server's step.
 int64_t prefill_chunk(const ServeEngineFlags& flags, const Model& model);
 
 class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
@@ -39,15 +39,15 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
   static Result<std::shared_ptr<ServedEngine>> open(const ModelFlags& model, const ServeEngineFlags& flags,
                                                     SessionLadders& sessions, const ServeAs& as = {});
 
-  // As open, with a model that is loaded already, for at least flags.slots wanted rows, and has a tokenizer.
+  // Does the same with a loaded model that has a tokenizer, for at least flags.slots wanted rows.
   static Result<std::shared_ptr<ServedEngine>> make(LoadedModel loaded, const ServeEngineFlags& flags,
                                                     SessionLadders& sessions, const ServeAs& as = {},
                                                     std::unique_ptr<LoadedModel> draft = nullptr);
 
-  // Shares ownership with this.
+  // Returns the model; shares ownership with this.
   ServedModelPtr model() const { return {shared_from_this(), served_.get()}; }
   const ModelConfig& config() const { return loaded_.model->config(); }
-  // Bytes on all its devices together, each counted once.
+  // Returns the free bytes of all its devices together, each counted once.
   size_t memory_free() const { return loaded_.model->memory_free(); }
   Footing footing() const;
 
@@ -57,18 +57,18 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<ServedModel> served_;
   int64_t slots_ = 0;
-  int64_t kept_ = 0;  // slots for sessions and prompt beginnings
+  int64_t kept_ = 0;  // slots for sessions and prompt prefixes
 };
 
-// When a file or folder was written last, in unix seconds; 0: not told.
+// Returns when a file or folder was last written, in unix seconds; 0: unknown.
 int64_t file_time(const std::filesystem::path& path);
 
-// What files tell of a model without loading it; its id is the file's name.
+// Returns a model's facts from its files without loading it; its id is the file's name.
 ServedModel facts_of_files(const std::filesystem::path& path, const ModelConfig& config,
                            const PromptTemplate& prompt_template);
 
-// Lets go of an engine that nobody can find any more, as soon as the last request on it has gone. Blocks:
-// were the request's own thread to drop the last reference, the engine would end on that thread and wait for
+// Releases an engine that can no longer be found, once the last request on it is gone. Blocks: if the
+// request's own thread dropped the last reference, the engine would end on that thread and wait for
 // itself.
 void let_go(std::shared_ptr<ServedEngine> served);
 

@@ -14,24 +14,24 @@ struct Setting {
   std::string name;  // of the option, without the dashes
   std::vector<std::string> values;
 
-  // As on a command line: "--name=value" for each value.
+  // Returns the words of a command line: "--name=value" for each value.
   std::vector<std::string> words() const;
 };
 
-// Reads lines `name = value`, of which a value stands bare, in quotes, or as several in brackets,
-// `name = ["a", "b"]`; # begins a comment. The beginnings of TOML, as far as options need it. Errors name the
-// line and what stands there.
+// Parses lines `name = value`, with a value bare, in quotes, or several in brackets, `name = ["a", "b"]`;
+// # begins a comment. A subset of TOML that suffices for options. Errors name the line and what was
+// found.
 Result<std::vector<Setting>> parse_settings(std::string_view text);
 
-// As parse_settings; errors name the file, too.
+// Reads and parses the file; errors name the file, too.
 Result<std::vector<Setting>> read_settings(const std::string& path);
 
-// Returns the words of a command line with those of a file before them, so that the line's own count. Options
-// of the file that the line names, too, in whatever spelling, are left out; `words` are in today's.
+// Returns a command line's words with the file's before them, so that the command line takes precedence.
+// Options that both name, in any spelling, are left out of the file's; `words` are in today's spellings.
 std::vector<std::string> with_settings(const std::vector<std::string>& words,
                                        const std::vector<Setting>& settings);
 
-// The value of --config, the last where there are several; empty: it is not among the words.
+// Returns the value of --config, the last if there are several; empty: it is not among the words.
 std::string settings_path(const std::vector<std::string>& words);
 
 }  // namespace fulmar

@@ -1,5 +1,5 @@
-// Spellings of the command line that were replaced, and those of other servers: one table, applied to the
-// words before they are parsed.
+// Replaced spellings of the command line, and those of other servers: one table, applied to the words before
+// they are parsed.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@
 namespace fulmar {
 
 struct Spelling {
-  std::string_view command;  // that it belongs to; empty: all of them
+  std::string_view command;  // the command; empty: any
   std::string_view old;
   int values;                 // 0 for a flag, 1 for an option
-  std::string_view now;       // today's words with blanks between, "$" for the value; empty: it has no effect
-  std::string_view why = {};  // said in the note, in place of today's words
-  std::string_view of_value = {};  // the row holds for this value alone; empty: for any
+  std::string_view now;       // today's words separated by blanks, "$" for the value; empty: it has no effect
+  std::string_view why = {};  // the note's text, instead of today's words
+  std::string_view of_value = {};  // the row applies to this value only; empty: to any
   bool told = true;                // false: it stays as a second spelling, without a note
-  // Where today's words stand: in place of the old one; before the command, as options of the program; or
-  // behind it, as one of its own commands.
+  // The place of today's words: instead of the old one; before the command, as options of the program; or
+  // after it, as one of its own commands.
   enum class Position : uint8_t { here, of_program, own_command } place = Position::here;
-  bool joins = false;  // the option takes several values: other spellings may stand beside it
+  bool joins = false;  // the option takes several values: other spellings may be given, too
 };
 
-// What this program itself used to understand.
+// Returns the spellings of this program's earlier versions.
 std::span<const Spelling> own_spellings();
-// What other servers' start scripts say.
+// Returns the spellings of other servers' start scripts.
 std::span<const Spelling> others_spellings();
-// The servers that `serve --as` knows.
+// Returns the servers that `serve --as` knows.
 std::span<const std::string_view> other_servers();
 
 struct TodaysWords {
@@ -38,12 +38,12 @@ struct TodaysWords {
   std::vector<std::string> notes;  // one for each replaced word
 };
 
-// Returns the words of a command line, without the program's name, in today's spellings. Of
-// `serve --as SERVER -- WORDS` the words after "--" are that server's. Errors: a server that is not known, an
-// option without its value, two spellings of one option.
+// Returns a command line's words, without the program's name, in today's spellings. In `serve --as SERVER --
+// WORDS` those after "--" are that server's. Fails for an unknown server, an option without its value, and
+// two spellings of one option.
 Result<TodaysWords> in_todays_spellings(const std::vector<std::string>& words);
 
-// The place of the command among the words; their number where there is none.
+// Returns the index of the command among the words, or their number if there is none.
 size_t place_of_command(const std::vector<std::string>& words);
 
 }  // namespace fulmar
