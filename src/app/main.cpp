@@ -1,4 +1,4 @@
-// The command line: words in whatever spelling, parsed, and the command that they choose.
+// The command line: words in any spelling, parsed, and the command that they choose.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
@@ -24,8 +24,8 @@ namespace {
 using fulmar::Error, fulmar::ErrorKind, fulmar::Result, fulmar::Setting, fulmar::Status, fulmar::TodaysWords;
 using Words = std::vector<std::string>;
 
-// An error that names what stands in the place of a command and is none, and those that there are; empty: it
-// is one, or nothing stands there.
+// Returns an error that names a word in a command's place that is no command, and the known ones; empty: it
+// is one, or there is none.
 std::string unknown_command(const CLI::App& app, const Words& words) {
   const CLI::App* above = &app;
   for (const std::string& word : words) {
@@ -48,7 +48,7 @@ void parse(CLI::App& app, Words words) {
   app.parse(std::move(words));
 }
 
-// The words of the command line in today's spellings, with those of the file that `serve --config` names.
+// The words of the command line in today's spellings, with those of the file of `serve --config`.
 struct CommandLine {
   TodaysWords today;
   std::string file;  // empty: none was named
@@ -69,7 +69,7 @@ Result<CommandLine> read_line(const Words& words) {
   return line;
 }
 
-// Which line of the file cannot be parsed, and why; empty: all of them can. Nothing runs after this.
+// Returns which line of the file cannot be parsed, and why; empty: all can. Nothing runs after this.
 std::string fault_of_file(CLI::App& app, const CommandLine& line) {
   for (const Setting& setting : line.settings) {
     Words words{"serve"};
@@ -88,7 +88,7 @@ std::string fault_of_file(CLI::App& app, const CommandLine& line) {
   return {};
 }
 
-// Says why the words cannot be parsed, or prints the help that they ask for. Returns the exit code.
+// Prints why the words cannot be parsed, or the help that they ask for. Returns the exit code.
 int refuse(CLI::App& app, const CommandLine& line, const CLI::ParseError& error) {
   std::string text = unknown_command(app, line.today.words);
   if (text.empty() && error.get_exit_code() != 0) {

@@ -42,7 +42,7 @@ void draw_all(Ops& ops, Tensor logits) {
   ops.sample(logits, draws, drawn);
 }
 
-// Feeds random tokens, so many for each slot, and draws from the logits of all rows or of each slot's last.
+// Feeds `count` random tokens to each slot, and draws from the logits of all rows or of each slot's last.
 class DraftFeeder {
  public:
   DraftFeeder(const BenchedModel& on, StatePool& states) : on_(on), states_(states) {}
@@ -76,11 +76,11 @@ class DraftFeeder {
   std::vector<uint8_t> revocable_;
 };
 
-// A draft model's part of a step, as the engine's DraftModel has it: it reads what counted of the last step,
-// and feeds its guesses to copies of the states.
+// A draft model's part of a step, as in the engine's DraftModel: it reads the tokens accepted in the last
+// step, and feeds its guesses to copies of the states.
 class Drafter {
  public:
-  // `states`: twice as many as there are sequences.
+  // `states`: twice as many as sequences.
   Drafter(const BenchedModel& on, StatePool& states) : states_(states), feeder_(on, states) {}
 
   void draft(std::span<const int64_t> counted, int64_t drafts) {
@@ -100,7 +100,7 @@ class Drafter {
 
 class DraftBench {
  public:
-  // `drafter`: null where drafts cost nothing.
+  // `drafter`: null if drafts cost nothing.
   DraftBench(const BenchedModel& target, StatePool& states, Drafter* drafter,
              const DraftBenchOptions& options)
       : states_(states), feeder_(target, states), drafter_(drafter), options_(options) {}
@@ -139,7 +139,7 @@ class DraftBench {
  private:
   static double least_time(FunctionRef<void()> work) {
     double least = 0;
-    for (int i = 0; i <= kCostSteps; i++) {  // the first one warms
+    for (int i = 0; i <= kCostSteps; i++) {  // the first one warms up
       const auto start = Clock::now();
       work();
       const double seconds = seconds_since(start);
@@ -158,7 +158,7 @@ class DraftBench {
     return static_cast<double>(tokens) / seconds_since(start);
   }
 
-  // Feeds, draws and rolls back as the engine does; returns the tokens that count.
+  // Feeds, draws and rolls back as the engine does; returns the number of accepted tokens.
   int64_t verify(int64_t drafts) {
     const std::vector<int64_t> rows(counted_.size(), 1 + drafts);
     feeder_.feed(rows, 0, DraftFeeder::Wanted::all, drafts > 0);
@@ -172,8 +172,8 @@ class DraftBench {
     return tokens;
   }
 
-  // How many of the next drafts are right, one after the other. Numbers that fill [0, 1) evenly stand for
-  // random ones: a run is short, and chance alone would move its tokens by some percent.
+  // Returns how many of the next drafts are accepted. Numbers that fill [0, 1) evenly replace random ones: a
+  // run is short, and chance alone would change its tokens by some percent.
   int64_t right_of(int64_t drafts) {
     constexpr double kGoldenShare = 0.6180339887498949;
     share_ += kGoldenShare;
@@ -189,7 +189,7 @@ class DraftBench {
   DraftFeeder feeder_;
   Drafter* const drafter_;
   const DraftBenchOptions& options_;
-  std::vector<int64_t> counted_;  // tokens of each sequence's last step
+  std::vector<int64_t> counted_;  // tokens accepted in each sequence's last step
   double share_ = 0;              // in [0, 1)
 };
 

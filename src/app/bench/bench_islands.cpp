@@ -42,7 +42,7 @@ Spread time_calls(Ops& ops, const std::function<void()>& call) {
   return spread_of(std::move(taken));
 }
 
-// Random numbers, and what is made of them on a backend. The first failure is kept; what is made after it is
+// Random numbers, and tensors made of them on a backend. The first failure is kept; what is made after it is
 // empty.
 class Stock final : public cases::WeightSource {
  public:
@@ -103,8 +103,8 @@ class Stock final : public cases::WeightSource {
   Status status_;
 };
 
-// The tensors of one shape, for one island after the other: each takes from the beginning what it needs, and
-// the next one gets the same again.
+// The tensors of one shape, shared by all islands: each takes what it needs from the beginning, and the next
+// one gets the same again.
 class Inputs {
  public:
   explicit Inputs(Ops& ops) : stock_(ops) {}
@@ -128,14 +128,14 @@ class Inputs {
   cases::CaseLayer::Tensors given_;
 };
 
-// One of several layers, run one after the other: weights of its own, the inputs that all have.
+// One of several layers, run one after the other: weights of its own, inputs shared with the others.
 class BenchStage final : public cases::CaseLayer {
  public:
   BenchStage(Ops& ops, const ModelConfig& config, const cases::LayerShape& shape, double zeros, int64_t layer)
       : stock_(ops), version_(config.version), shape_(shape), zeros_(zeros), layer_(layer) {}
 
   const Status& status() const { return stock_.status(); }
-  // Null inputs: what an island asks for is another layer's.
+  // Sets the inputs of the next island; null: it is another layer's.
   void use(const Batch& batch, const State& state, Inputs* inputs) {
     batch_ = batch;
     state_ = state;
@@ -181,7 +181,7 @@ cases::LayerShape layer_shape(const ModelConfig& config) {
   return shape;
 }
 
-// The islands over one step, and the counts of what they move and compute.
+// The islands over one step, with the bytes and operations of each.
 class IslandBench {
  public:
   IslandBench(std::vector<std::unique_ptr<BenchStage>>& stages, const PrefillShape& shape)

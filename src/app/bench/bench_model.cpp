@@ -21,26 +21,26 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMostSequences = 65536;
-constexpr double kShortestRun = 0.2;  // seconds; a run repeats decode steps until it lasts about so long
+constexpr double kShortestRun = 0.2;  // seconds; a run repeats decode steps until it lasts about this long
 constexpr int64_t kMostStepsPerRun = 512;
 constexpr size_t kMostQueued = 4;  // steps of one stage under way
-constexpr int64_t kWarmSteps = 3;  // until a backend replays what it has recorded
+constexpr int64_t kWarmSteps = 3;  // until a backend replays what it has captured
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Tokens without a pattern that a cache could profit from.
+// Returns a token; successive ones have no pattern that a cache could profit from.
 int32_t some_token(int64_t index, int64_t vocabulary) {
   return static_cast<int32_t>((index * 7919 + 12289) % vocabulary);
 }
 
-// `count` tokens of each of `sequences` slots, from `first_slot` on.
+// `count` tokens for each of `sequences` slots, from `first_slot` on.
 struct TimedPart {
   int64_t first_slot = 0, sequences = 0, count = 0;
 };
 
-// A step over some parts, whose first token is the first_index-th.
+// A step over some parts; its first token is number first_index.
 class Step {
  public:
   Step(std::initializer_list<TimedPart> parts, int64_t vocabulary, int64_t first_index) {
@@ -59,7 +59,7 @@ class Step {
   }
 
   int64_t rows() const { return static_cast<int64_t>(token_.size()); }
-  // wants: whether the logits of every sequence's last row are computed.
+  // Returns the step's input. wants: whether the logits of every sequence's last row are computed.
   StepInput input(bool wants) const {
     return {token_, start_, slot_, wants ? std::span<const int32_t>(last_) : std::span<const int32_t>()};
   }
@@ -68,7 +68,7 @@ class Step {
   std::vector<int32_t> token_, start_, slot_, last_;
 };
 
-// Contiguous groups of at most `most` sequences, stepped one after the other.
+// A contiguous group of sequences that one step advances; groups are stepped one after the other.
 struct Group {
   int64_t first = 0;
   int64_t count = 0;
@@ -105,7 +105,7 @@ class StepBench {
     return line;
   }
 
-  // The step is not divided among a pipeline's stages.
+  // Measures a mixed step, which is not divided among a pipeline's stages.
   BenchLine mixed(const MixedShape& shape) {
     const auto& [sequences, tokens] = shape.prompts;
     const Step step({{0, shape.decode, 1}, {shape.decode, sequences, tokens}}, model_.config().vocab, 0);
@@ -121,8 +121,8 @@ class StepBench {
 
   BenchLine prefill(const PrefillShape& shape) {
     rest();
-    // As the engine does it: as many tokens of each prompt as one step has room for, and in a pipeline as
-    // many pieces as keep the stages busy, of prompts or of a lone one.
+    // As in the engine: as many tokens of each prompt as one step has room for, and in a pipeline as many
+    // pieces as keep the stages busy, of prompts or of a single one.
     const PlanTotal all{.prompt_rows = shape.sequences * shape.tokens};
     const int64_t piece = share(all).prefill_chunk;
     const int64_t pieces = model_.steps_under_way() > 1 ? (all.prompt_rows + piece - 1) / piece : 1;
@@ -137,7 +137,7 @@ class StepBench {
         group_steps.push_back(Step({{group.first, group.count, count}}, model_.config().vocab, first));
       }
     }
-    const size_t last = group_steps.size() - groups.size();  // the first of the prompts' ends
+    const size_t last = group_steps.size() - groups.size();  // the first of the prompts' last steps
     const auto run = [&] {
       for (size_t i = 0; i < group_steps.size(); ++i)
         begin(group_steps[i], i >= last, static_cast<int64_t>(group_steps.size()));
@@ -158,14 +158,14 @@ class StepBench {
   }
 
  private:
-  // What one of the steps takes that are to be under way together.
+  // Returns the limits of one of the steps that are to be under way together.
   PlanLimits share(const PlanTotal& total) const {
     return share_limits({.max_rows = model_.max_rows(), .prefill_chunk = model_.max_rows()}, total,
                         model_.steps_under_way(), [this](int64_t rows) { return model_.padded_rows(rows); });
   }
-  // On one device steps follow one another in its queue, and on ranks that share every layer in those of all
-  // of them. In a pipeline a group's step waits for its last one, and for its logits, where a token would be
-  // drawn from them: `together` steps do not wait for one another.
+  // Begins a step. On one device steps follow one another in its stream, and on ranks that share every layer
+  // in those of all of them. In a pipeline a group's step waits for its last one, and for its logits, where a
+  // token would be drawn from them: `together` steps do not wait for one another.
   void begin(const Step& step, bool wants, int64_t together) {
     if (!model_.spread()) {
       model_.forward(step.input(wants), states_);
@@ -184,8 +184,8 @@ class StepBench {
     model_.synchronise();
   }
 
-  // Times what the steps of all groups take together, one round behind the other. A pipeline stays full from
-  // one run to the next: a step begins there when the oldest is over.
+  // Times the steps of all groups together, round after round. A pipeline stays full from one run to the
+  // next: a step begins when the oldest is over.
   void measure_steps(BenchLine& line, std::span<const Step> group_steps) {
     rest();
     const auto groups = static_cast<int64_t>(group_steps.size());
@@ -199,7 +199,7 @@ class StepBench {
     steps(1);
     const double once = std::max(seconds_since(start), 1e-6);
     int64_t count = std::clamp<int64_t>(static_cast<int64_t>(kShortestRun / once), 1, kMostStepsPerRun);
-    // Whole rounds: all states of a run are written by the same steps.
+    // Whole rounds, so that all states of a run are written by the same steps.
     const int64_t every = states_.view().ring.write_every;
     count = (count + every - 1) / every * every;
     measure(line, static_cast<double>(count), [&] { steps(count); });
@@ -208,7 +208,7 @@ class StepBench {
 
   void rest() const { std::this_thread::sleep_for(std::chrono::duration<double>(options_.delay)); }
 
-  // Times `run`, which stands for `parts` times what the line is about.
+  // Times `run`, which has `parts` times the work of the line.
   void measure(BenchLine& line, double parts, const std::function<void()>& run) {
     std::vector<double> times;
     do {
@@ -230,7 +230,7 @@ class StepBench {
   Clock::time_point begin_ = Clock::now();
 };
 
-// Most sequences of any line, after checking that each fits into a step.
+// Returns the most sequences of any line, after checking that each line fits into a step.
 Result<int64_t> check_shapes(const BenchOptions& options, const Model& model) {
   int64_t most = 1;
   const int64_t limit = std::min(model.max_rows(), model.max_wanted());
@@ -283,7 +283,7 @@ Result<PrefillShape> parse_prefill(std::string_view text) {
   return PrefillShape{sequences, tokens};
 }
 
-// Calls take with every part between commas.
+// Calls take(part) for every part between commas.
 Status for_each_part(std::string_view text, const std::function<Status(std::string_view)>& take) {
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());

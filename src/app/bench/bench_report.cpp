@@ -9,7 +9,7 @@ namespace {
 
 std::string share_text(double share) { return share > 0 ? fmt::format("{:.0f}%", share * 100) : ""; }
 
-// Share of the roofline that a line reached, and the rate at the roofline; 0 where it is not known.
+// Returns the fraction of the roofline that a line reached; 0 if the roofline is unknown.
 double share_of_roofline(const BenchLine& line, const Ceilings& ceilings) {
   return roofline_seconds(line.work, ceilings) / line.seconds.median;
 }
@@ -18,7 +18,7 @@ double roofline_rate(const BenchLine& line, const Ceilings& ceilings) {
   return share > 0 ? line.tokens_per_second / share : 0;
 }
 
-// Seconds as text of a fixed unit, so that a column can be read down.
+// Returns seconds as text in one unit, so that columns can be compared.
 std::string milliseconds(const Spread& seconds) {
   return fmt::format("{:.3f} ({:.3f}..{:.3f})", seconds.median * 1e3, seconds.least * 1e3,
                      seconds.most * 1e3);

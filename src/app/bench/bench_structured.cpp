@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kPrompt =
     "User: Book a table for four at the harbour on Friday evening.\n\nAssistant:";
-// Strings are short, so that a model of made-up weights comes to their ends.
+// Strings are short, so that a model with made-up weights reaches their ends.
 constexpr std::string_view kParameters = R"({"type":"object","additionalProperties":false,
 "required":["restaurant_name","number_of_guests","seating_preference","contact","send_confirmation_email"],
 "properties":{"restaurant_name":{"type":"string","maxLength":16},
@@ -41,7 +41,7 @@ class Counter final : public Listener {
       if (--remaining_ == 0) done_.set_value();
     }
   }
-  // The tokens of all rows.
+  // Waits for all rows; returns the number of their tokens.
   Result<int64_t> wait() {
     done_.get_future().wait();
     if (error_) return *error_;
@@ -65,7 +65,7 @@ Result<std::shared_ptr<Constraint>> call_constraint(const Tokenizer& tokenizer, 
                                       std::make_shared<const TokenTree>(std::move(tree)));
 }
 
-// One engine that answers with fast-forward or without.
+// An engine that answers with fast-forward or without.
 class Answering {
  public:
   static Result<Answering> make(Model& model, const Tokenizer& tokenizer, int64_t sequences, bool forward) {
@@ -78,7 +78,7 @@ class Answering {
     return Answering(std::move(engine), tokenizer, sequences);
   }
 
-  // The tokens of one answer of each sequence; adds to `rates` how many came a second.
+  // Returns the tokens of one answer of each sequence; appends the tokens per second to `rates`.
   Result<int64_t> run(const std::shared_ptr<Constraint>& constraint, std::vector<double>& rates) {
     const auto counter = std::make_shared<Counter>(static_cast<size_t>(sequences_));
     Request request{.rows = {}, .listener = counter, .endpoint = "bench", .model = {}};

@@ -17,12 +17,12 @@ namespace fulmar {
 
 namespace {
 
-// Rows of one step of prefill; wider steps gain nothing on a CPU and keep more memory busy.
+// Rows of one step of prefill; wider steps are no quicker on a CPU and take more memory.
 constexpr int64_t kHostRows = 512, kDeviceRows = 4096;
 
 std::string_view name_of_kind(const std::optional<Quantisation>& kind) { return kind ? kind->name : ""; }
 
-// "rwkv7-0.4b", or "rwkv7-0.4b:bf16" for another type than the preset's, or ":q4_k" for quantised matrices.
+// Parses "rwkv7-0.4b"; "rwkv7-0.4b:bf16" for another type than the preset's; ":q4_k" for quantised matrices.
 Result<SyntheticSpec> synthetic_spec(const std::string& text, double zeros) {
   const size_t colon = std::min(text.find(':'), text.size());
   auto spec = synthetic_preset(text.substr(0, colon));

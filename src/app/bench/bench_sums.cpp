@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kRows[] = {1, 8, 32, 64, 128, 320, 960, 2048, 4096};
 constexpr int64_t kMostRows = 4096;
 constexpr int kCalls = 48;     // of a step
-constexpr int kWarmSteps = 3;  // until a backend replays what it has recorded
+constexpr int kWarmSteps = 3;  // until a backend replays what it has captured
 constexpr int kRounds = 5;
 
 struct Way {
@@ -31,7 +31,7 @@ constexpr Way kWays[] = {{"sum", {}},
                          {"sum, two-shot", SumWay::two_shot},
                          {"sum, library", SumWay::library}};
 
-// One rank's times, for each number of rows. All ranks run this at once.
+// Returns one rank's times, for each number of rows. All ranks run this at once.
 Result<std::vector<Spread>> time_rank(Ops& ops, Collective& ranks, int64_t width, bool records) {
   const DType dtype = ops.activation_dtype();
   const auto count = static_cast<size_t>(kMostRows * width);
@@ -41,7 +41,7 @@ Result<std::vector<Spread>> time_rank(Ops& ops, Collective& ranks, int64_t width
   const Tensor x = sums.matrix(DType::f32, kMostRows, width);
   std::vector<Spread> times;
   for (const int64_t rows : kRows) {
-    // A step of its own number of rows for each size: by that recorded steps are told apart.
+    // Each size has a step with its own number of rows: captured steps are told apart by that.
     Batch batch;
     batch.rows = batch.sequences = static_cast<int64_t>(times.size()) + 1;
     const auto step = [&] {
@@ -74,7 +74,7 @@ Result<std::vector<IslandLine>> bench_sums(std::span<Ops* const> group, int64_t 
                                      : group.front()->collectives_of(group, options));
     if (ends.empty() && way.way) continue;
     if (ends.empty()) ends = make_host_collectives(group, options);
-    // The library meets the other ranks where its sums are recorded: it is timed as it is called.
+    // The library synchronises with other ranks when its sums are captured: it is timed without graphs.
     const bool records = ends.front()->recordable() && way.way != SumWay::library;
     const auto time = [&](size_t rank) { return time_rank(*group[rank], *ends[rank], width, records); };
     std::vector<std::future<Result<std::vector<Spread>>>> others;

@@ -1,4 +1,4 @@
-// fulmar bench drafts and bench structured: what quickens single answers.
+// fulmar bench drafts and bench structured: methods that make single answers quicker.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -46,7 +46,7 @@ Status check_drafter(const DraftFlags& flags) {
   return {};
 }
 
-// The model that drafts, on the target's device, loaded for the same sequences.
+// Returns the model that drafts: on the target's device, loaded for the same sequences.
 BenchSubject draft_subject(const DraftFlags& flags) {
   BenchSubject draft = flags.subject;
   draft.model.model = flags.draft_model;
@@ -77,7 +77,7 @@ Result<int> measure_drafts(DraftFlags flags) {
   return 0;
 }
 
-// A synthetic model's tokens are those of the World vocabulary, or of another one that is named.
+// Measures structured answers. A synthetic model has the World vocabulary, or another one that is named.
 Result<int> measure_structured(StructuredFlags flags) {
   FULMAR_ASSIGN(flags.options.sequences, some_counts(flags.decode, "structured"));
   FULMAR_TRY(check_report(flags.json));

@@ -24,7 +24,7 @@ struct ServeCommand {
   BenchOptions steps;  // how the steps alone are timed
 };
 
-// Loads a model as a server of so many slots does; 0: as many as it chooses.
+// Loads a model like a server with `slots` slots; 0: as many as it chooses.
 Result<LoadedModel> load_served(const BenchSubject& subject, int64_t slots) {
   const int64_t wanted = wanted_rows(slots, subject.model.devices);
   return load_subject(subject, {.widest = wanted, .wanted = wanted, .served = true});

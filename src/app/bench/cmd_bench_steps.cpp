@@ -28,7 +28,7 @@ struct StepsFlags {
   BenchOptions options;
 };
 
-// "fp32,fp16"
+// Parses "fp32,fp16".
 Result<std::vector<DType>> parse_states(const std::string& text) {
   std::vector<DType> types;
   for (size_t at = 0; at <= text.size();) {
@@ -43,7 +43,7 @@ Result<std::vector<DType>> parse_states(const std::string& text) {
   return types;
 }
 
-// "1,4", or "auto" for none
+// Parses "1,4", or "auto" for none.
 Result<std::vector<int64_t>> parse_defer(const std::string& text) {
   if (text == "auto") return std::vector<int64_t>();
   FULMAR_ASSIGN(auto numbers, parse_counts(text));
@@ -74,7 +74,7 @@ int64_t widest(const BenchOptions& options) {
   return rows;
 }
 
-// Of all devices together, each counted once.
+// Returns the sum of the ceilings of all devices, each counted once.
 Result<Ceilings> ceilings_of(const Devices& devices) {
   Ceilings sum;
   std::set<std::optional<int>> counted;
@@ -88,7 +88,7 @@ Result<Ceilings> ceilings_of(const Devices& devices) {
   return sum;
 }
 
-// Every shape of the workloads, as far as one step has room for it.
+// Returns every shape of the workloads that fits in one step.
 std::vector<PrefillShape> island_shapes(const BenchOptions& options, const Model& model) {
   std::vector<PrefillShape> shapes;
   for (const int64_t sequences : options.decode) shapes.push_back({sequences, 1});
@@ -98,7 +98,7 @@ std::vector<PrefillShape> island_shapes(const BenchOptions& options, const Model
   return shapes;
 }
 
-// Of one device its islands; of ranks that share every layer the sums through which they do.
+// Measures a single device's islands, or the all-reduces of ranks that share every layer.
 Result<std::vector<IslandLine>> kernels_of(const BenchOptions& options, const LoadedModel& loaded) {
   const ModelConfig& config = loaded.model->config();
   if (!loaded.model->spread()) {
@@ -133,14 +133,14 @@ Result<int> bench_steps(const StepsFlags& flags, bool kernels) {
     FULMAR_ASSIGN(report.islands, kernels_of(options, loaded));
   }
   if (loaded.tokenizer != nullptr) report.tokenizer_mbs = bench_tokenizer(*loaded.tokenizer);
-  // After the model's runs, so that the large buffer does not count as the model's memory.
+  // After the model's runs, so that the large buffer is not counted as the model's memory.
   FULMAR_ASSIGN(report.ceilings, ceilings_of(loaded.devices));
   fmt::print("{}", bench_table(report));
   FULMAR_TRY(write_report(flags.json, bench_json(report)));
   return 0;
 }
 
-// Adds the lines of the table and how each is timed.
+// Adds the options of the table's lines and of their timing.
 void add_case_flags(CLI::App& command, StepsFlags& flags) {
   add_decode_flag(command, flags.decode);
   command.add_option("--prefill", flags.prefill, "prompts to process, as sequences x tokens")

@@ -75,7 +75,7 @@ Result<int64_t> count_tokens(const LoadTarget& target, const std::string& text) 
   return *tokens;
 }
 
-// Tokens the server has fed and drawn so far; nothing where it does not tell.
+// The tokens that the server has fed and drawn so far; nothing if it does not tell.
 struct Counters {
   double prompt = 0, generated = 0;
 };
@@ -123,7 +123,7 @@ Result<std::vector<PromptOf>> conversations(const LoadTarget& target, const std:
                                                path, prompts.size(), count)};
 }
 
-// The body that the acceptance client sends (docs/http.md, "Load test").
+// Returns the body that the acceptance client sends (docs/http.md, "Load test").
 std::string completion_body(const PromptOf& prompt) {
   JsonWriter json;
   json.begin_object()
@@ -174,7 +174,8 @@ double machine_load() {
 constexpr int64_t kStepPrompt = 512;     // tokens of each prompt fed alone
 constexpr double kShareForStates = 0.5;  // of the free memory: the server takes its slots afterwards
 
-// Decode steps of 1, 2, 4, ... rows up to what a server of so many slots can run, and full steps of prompts.
+// Measures decode steps of 1, 2, 4, ... rows up to what a server of `slots` slots can run, and full steps of
+// prompts.
 Result<StepTimes> measure_steps(const LoadedModel& model, int64_t slots) {
   const int64_t fits = model.model->states_that_fit(kShareForStates);
   const int64_t most = std::clamp<int64_t>(std::min(fits, slots), 1, model.model->max_wanted());
@@ -192,7 +193,7 @@ Result<StepTimes> measure_steps(const LoadedModel& model, int64_t slots) {
   return times;
 }
 
-// A server of this process, and what bounds it from below.
+// A server of this process, and its model's step times, which bound it from below.
 struct OwnServer {
   std::unique_ptr<LocalServer> server;
   StepTimes times;
@@ -210,7 +211,7 @@ Result<OwnServer> start_own(const LoadFlags& flags, const LoadModel& load_model)
   FULMAR_ASSIGN(own.times, measure_steps(model, std::min(most, flags.num_prompts)));
   ServeEngineFlags engine;
   engine.slots = flags.slots;
-  engine.max_queue = std::max(engine.max_queue, flags.num_prompts);  // the load knows no cap
+  engine.max_queue = std::max(engine.max_queue, flags.num_prompts);  // the load has no cap of its own
   own.limits = plan_limits(*model.model, prefill_chunk(engine, *model.model));
   FULMAR_ASSIGN(own.server, LocalServer::start(std::move(model), engine));
   return own;
@@ -227,7 +228,7 @@ void print_bounds(const OwnServer& own, const std::vector<ScheduledRequest>& sch
   line("planned schedule", planned.seconds, "the same steps as the engine plans them");
 }
 
-// `own` is null where the server is somebody else's.
+// Runs the load. `own` is null for a server outside this process.
 Result<int> run_acceptance(const LoadFlags& flags, double rate, LoadTarget target, const OwnServer* own) {
   const char* key = std::getenv("OPENAI_API_KEY");
   target.headers.set("Authorization", std::string("Bearer ") + (key ? key : "None"));
@@ -274,19 +275,19 @@ SteadyFigures seen_by(std::span<const AnswerRecord> records, std::span<const int
   return {steady_rate(records, lengths), load_figures(records, lengths)};
 }
 
-// Of steps alone: decoding all streams, and feeding prompts as long as theirs. Tokens per second.
+// Returns tokens per second of steps alone, for decoding all streams or feeding prompts of their length.
 double rate_of(const BenchReport& alone, std::string_view workload) {
   const auto line = std::find_if(alone.lines.begin(), alone.lines.end(),
                                  [&](const BenchLine& each) { return each.workload == workload; });
   return line->tokens_per_second;
 }
 
-// Full steps of prompts of so many tokens.
+// Returns full steps of prompts of `tokens` tokens.
 PrefillShape full_step(const Model& model, int64_t streams, int64_t tokens) {
   return {std::clamp<int64_t>(model.max_rows() / tokens, 1, streams), tokens};
 }
 
-// While all streams ran, beside the model's own rate.
+// Returns the rate while all streams ran, compared with the model's own rate.
 std::string steady_text(const SteadyRate& rate, double model) {
   if (rate.seconds == 0) return "the first stream ended before the last began: ask for more --tokens";
   return fmt::format("{:>10.1f} tok/s  {:.1f} % of the steps, over {:.2f} s", rate.tokens_per_second,
@@ -333,7 +334,7 @@ std::string serve_json(const BenchReport& alone, const SteadyFigures& engine, co
   return json.key("clients").raw(load_json(server.figures)).end_object().take();
 }
 
-// Sampled by the route's defaults, as clients that say nothing get it.
+// Returns a body that samples by the route's defaults, as for clients that send no parameters.
 std::string stream_body(const std::string& prompt, int64_t tokens) {
   JsonWriter json;
   json.begin_object()

@@ -60,7 +60,7 @@ class ScheduleRun {
     return prompt;
   }
 
-  // What a step that has fed the row so many tokens leaves.
+  // Advances the row after a step that has fed it `fed` tokens.
   void take(PlannedRow& row, int64_t fed) {
     const ScheduledRequest& request = requests_[row.request];
     if (row.drawn == 0) {

@@ -32,7 +32,7 @@ struct FleetFlags {
   bool once = false;
 };
 
-// One command on HAProxy's admin socket; its answer.
+// Sends one command to HAProxy's admin socket; returns its answer.
 Result<std::string> tell_haproxy(const std::string& path, const std::string& command) {
   const auto failed = [&](const char* what) {
     return Error{ErrorKind::unavailable,
@@ -66,7 +66,7 @@ Result<std::string> tell_haproxy(const std::string& path, const std::string& com
   return answer;
 }
 
-// After the directory was away, so long for workers to be heard of again before they are taken out.
+// After the directory was unreachable, how long workers have to reappear before they are removed.
 constexpr std::chrono::seconds kComeBack{10};
 
 Status align(WorkerDirectory& directory, const FleetFlags& flags, bool all_may_be_gone) {
@@ -86,7 +86,7 @@ Status align(WorkerDirectory& directory, const FleetFlags& flags, bool all_may_b
   return {};
 }
 
-// With the directory away nothing is changed: workers that cannot be seen may serve all the same.
+// Keeps servers aligned. While the directory is unreachable nothing changes: workers may serve unseen.
 Result<int> follow(const FleetFlags& flags) {
   FULMAR_ASSIGN(const RedisAddress address, parse_redis_url(flags.directory));
   const auto directory = redis_directory(address);

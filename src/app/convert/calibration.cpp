@@ -20,11 +20,11 @@ namespace fulmar {
 
 namespace {
 
-constexpr size_t kMostBytes = 16 * kMostCalibrationTokens;  // of the file that are read
+constexpr size_t kMostBytes = 16 * kMostCalibrationTokens;  // most bytes of the file to read
 constexpr int64_t kRowsAtOnce = 256;
 constexpr float kUnseenShare = 0.05f;
 
-// Sums of squares of inputs by the place of the matrix that takes them.
+// Sums of squares of inputs, by the matrix that they go into.
 class InputSquares {
  public:
   explicit InputSquares(const Checkpoint& checkpoint) {
@@ -49,7 +49,7 @@ class InputSquares {
     for (const auto& [place, sum] : sums_) {
       const double mean = std::accumulate(sum.squares.begin(), sum.squares.end(), 0.0) /
                           static_cast<double>(sum.squares.size());
-      if (!(mean > 0)) continue;  // nothing reached it
+      if (!(mean > 0)) continue;  // no input reached it
       std::vector<float>& columns = importance[sum.name];
       for (const double square : sum.squares) {
         columns.push_back(static_cast<float>(square / mean) + kUnseenShare);
@@ -66,7 +66,7 @@ class InputSquares {
   std::unordered_map<const std::byte*, Sum> sums_;
 };
 
-// Token sequences that are read from the zero state each.
+// Token sequences, each read from the zero state.
 using Texts = std::vector<std::vector<int32_t>>;
 
 Result<Texts> read_texts(const CalibrationOptions& options, const Tokenizer& tokenizer) {
@@ -80,7 +80,7 @@ Result<Texts> read_texts(const CalibrationOptions& options, const Tokenizer& tok
   return texts;
 }
 
-// Cuts off what is beyond the bound; the number of tokens that are left.
+// Cuts off tokens beyond the bound; returns the number that remain.
 size_t shorten(Texts& texts) {
   size_t total = 0;
   for (auto& text : texts) {

@@ -34,7 +34,7 @@ struct ConvertFlags {
   bool force = false, quiet = false;
 };
 
-// The tokens of a tokenizer, as a file keeps them.
+// Returns a tokenizer's tokens in the form of a file.
 StoredVocabulary tokens_of(const Tokenizer& tokenizer) {
   StoredVocabulary tokens;
   for (int32_t id = 0; id < tokenizer.vocabulary_size(); id++) {
@@ -64,7 +64,7 @@ Status write_as_gguf(const ConvertFlags& flags, const fs::path& in, const Checkp
   return write_gguf(flags.out, model.keys, model.tensors, [&](double fraction) { bar.show(fraction); });
 }
 
-// Block formats have no name in safetensors: they are decoded to f16.
+// Writes safetensors. Block formats have no name there: they are decoded to f16.
 Status write_as_safetensors(const ConvertFlags& flags, const Checkpoint& checkpoint) {
   PlainTensors plain = split_codes(checkpoint.tensors());
   std::vector<std::vector<std::byte>> decoded;
@@ -80,7 +80,7 @@ Status write_as_safetensors(const ConvertFlags& flags, const Checkpoint& checkpo
   return write_safetensors(flags.out, plain.tensors, checkpoint.metadata());
 }
 
-// Official names, and f16 where PyTorch has no type.
+// Writes .pth with official names, and f16 for types that PyTorch lacks.
 Status write_as_pth(const ConvertFlags& flags, const Checkpoint& checkpoint) {
   ProgressBar bar(flags.quiet ? std::string() : "writing");
   return write_pth(flags.out, checkpoint.tensors(), [&](double fraction) { bar.show(fraction); });
@@ -98,7 +98,7 @@ std::optional<OutputKind> target_of(const ConvertFlags& flags) {
 }
 bool is_gguf(const ConvertFlags& flags) { return target_of(flags) == OutputKind::gguf; }
 
-// A format that can be written, and nothing is written over by accident.
+// Fails for a format that cannot be written, and for an existing file.
 Status check_target(const ConvertFlags& flags) {
   if (!target_of(flags)) {
     return Error{ErrorKind::invalid, fmt::format("'{}' ends in '{}'; wanted .gguf, .safetensors or .pth",
@@ -139,7 +139,7 @@ Result<int> convert(const ConvertFlags& flags) {
   return 0;
 }
 
-// A kind of weights goes into the format that has a name for it.
+// Fails if the file's format is not the one for this kind of weights.
 Status check_holds(const ConvertFlags& flags, const Quantisation& type) {
   const OutputKind holds = is_block(type.dtype) ? OutputKind::gguf : OutputKind::safetensors;
   if (target_of(flags) == holds) return {};
@@ -147,7 +147,7 @@ Status check_holds(const ConvertFlags& flags, const Quantisation& type) {
                                                kEndings[static_cast<size_t>(holds)], flags.out)};
 }
 
-// Why nothing of a model became fewer bits.
+// Returns the error that none of a model's weights could be quantised.
 Error nothing_quantised(const ConvertFlags& flags, const ModelConfig& config) {
   if (is_float(config.dtype)) {
     return {ErrorKind::unsupported,

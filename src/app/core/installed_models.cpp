@@ -1,4 +1,4 @@
-// Listing the folder.
+// Lists the folder.
 #include "app/core/installed_models.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A repository that was pulled whole, or not whole yet.
+// Describes a pulled repository, complete or not.
 InstalledFiles installed_folder(const fs::path& folder) {
   const auto files = find_model_files(folder);
   InstalledFiles model{.name = files.ok() ? folder.filename().string() : "-",
@@ -28,7 +28,7 @@ InstalledFiles installed_folder(const fs::path& folder) {
 }
 
 std::string without_tag(std::string_view name) {
-  constexpr std::string_view kLatest = ":latest";  // that Ollama's clients add
+  constexpr std::string_view kLatest = ":latest";  // appended by Ollama's clients
   if (name.ends_with(kLatest)) name.remove_suffix(kLatest.size());
   return std::string(name);
 }

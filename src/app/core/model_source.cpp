@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Smaller files load before anyone could read a progress bar.
+// Smaller files load before a progress bar could be read.
 constexpr uintmax_t kWorthABar = uintmax_t{64} << 20;
 
 fs::path program_folder() {
@@ -64,7 +64,7 @@ Status log_plan(const Checkpoint& checkpoint, const ModelConfig& config, std::sp
   return {};
 }
 
-// Returns what a state with its ring takes on all devices together.
+// Returns the bytes of a state with its ring on all devices together.
 Result<size_t> bytes_of_state(const Checkpoint& checkpoint, const ModelConfig& config,
                               std::span<const Placed> stages, const LoadOptions& options) {
   FULMAR_ASSIGN(const auto plans, plan_stages(checkpoint, config, stages, options));
@@ -73,8 +73,8 @@ Result<size_t> bytes_of_state(const Checkpoint& checkpoint, const ModelConfig& c
   return bytes;
 }
 
-// Does what --quantize says, and tells what became of the weights: kinds of matrices that were quantised, or
-// nothing where they stay as they are.
+// Quantises as --quantize says; returns the kinds of matrices that were quantised, or nothing if none
+// were.
 Result<std::string> quantise_as(const ModelFlags& flags, const fs::path& path, const ModelConfig& config,
                                 std::unique_ptr<Checkpoint>& checkpoint) {
   FULMAR_ASSIGN(const Strategy strategy, strategy_named(flags.quantize));
@@ -95,7 +95,7 @@ Result<std::string> quantise_as(const ModelFlags& flags, const fs::path& path, c
   return kinds_in_blocks(kinds);
 }
 
-// A flag that changes nothing is worth a word.
+// Warns of a flag that changes nothing.
 void warn_of_activation(const DeviceFlags& flags, const Checkpoint& checkpoint) {
   if (flags.activation != "fp8") return;
   const auto& tensors = checkpoint.tensors();
@@ -169,7 +169,7 @@ Result<fs::path> find_model(const std::string& name) {
   std::vector<fs::path> bases{path};
   if (!name.starts_with('.')) bases.push_back(models_folder() / path);
   for (const fs::path& base : bases) {
-    for (size_t i = 0; i <= std::size(kWeightsEndings); i++) {  // as it is, then with each ending
+    for (size_t i = 0; i <= std::size(kWeightsEndings); i++) {  // unchanged, then with each ending
       fs::path candidate = base;
       if (i > 0) candidate += kWeightsEndings[i - 1];
       const bool index = candidate.string().ends_with(".safetensors.index.json");  // stands for its folder
@@ -241,7 +241,7 @@ Result<LoadedModel> load_watched(const ModelFlags& flags) {
     options.slots += static_cast<int64_t>(flags.kept_mib * (1 << 20) / static_cast<double>(each));
     FULMAR_ASSIGN(stages, place_on(loaded.devices, flags.devices, *checkpoint, options));
   }
-  // A server says so; a program that runs one prompt only when asked.
+  // A server logs its plan; a program that runs one prompt only on request.
   FULMAR_TRY(log_plan(*checkpoint, config, stages, options));
   ProgressBar bar(show_bar(flags, loaded.path) ? loaded.path.filename().string() : std::string());
   options.progress = [&](double fraction) { bar.show(fraction); };

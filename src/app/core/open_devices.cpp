@@ -31,7 +31,7 @@ constexpr const char* kWanted =
     "auto, all, or numbers of GPUs, cuda:N, hip:N or cpu with commas between them";
 constexpr std::string_view kOfGpus[] = {"fp16", "bf16", "fp8"}, kOfCpus[] = {"int22", "int15", "int8"};
 
-// A number of at most three digits; -1: it is none.
+// Returns a number of at most three digits; -1: not one.
 int small_number(std::string_view text) {
   int number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -39,7 +39,7 @@ int small_number(std::string_view text) {
   return whole && text.size() <= 3 ? number : -1;
 }
 
-// Between commas, without brackets around them all and without blanks.
+// Returns the parts between commas, without blanks and without brackets around all of them.
 std::vector<std::string> parts_of(std::string list) {
   std::erase_if(list, [](unsigned char c) { return std::isspace(c); });
   if (list.size() >= 2 && list.front() == '[' && list.back() == ']') list = list.substr(1, list.size() - 2);
@@ -78,7 +78,7 @@ DeviceOptions gpu_options(const DeviceFlags& flags) {
   return options;
 }
 
-// The GPU of either kind that a name means, "cuda" the first; nothing: it is another name.
+// The GPU of either kind that a name means, "cuda" being the first; nothing for another name.
 struct GpuName {
   std::string_view kind;
   int index = 0;
@@ -103,7 +103,7 @@ Result<std::unique_ptr<Ops>> open_named(DeviceOptions options, const GpuName& na
   return open_gpu(options);
 }
 
-// The first GPU, else the CPU.
+// Opens the first GPU, else the CPU.
 std::unique_ptr<Ops> open_any(const DeviceFlags& flags) {
   auto opened = open_named(gpu_options(flags), GpuName{gpu_kind(), 0});
   if (opened.ok()) return std::move(*opened);
@@ -113,7 +113,7 @@ std::unique_ptr<Ops> open_any(const DeviceFlags& flags) {
   return make_cpu_ops(host_options(flags, flags.threads));
 }
 
-// The first GPUs; all of them where count is 0.
+// Returns the first `count` GPUs; all if count is 0.
 Result<std::vector<std::string>> first_gpus(int64_t count, const std::string& wanted,
                                             const UsableGpus& gpus) {
   if (gpus.count < std::max<int64_t>(count, 1)) {
@@ -126,7 +126,7 @@ Result<std::vector<std::string>> first_gpus(int64_t count, const std::string& wa
   return names;
 }
 
-// The full name of a device; empty: it is none.
+// Returns the full name of a device; empty: unknown.
 std::string full_name(const std::string& name, const UsableGpus& gpus) {
   if (name == "cpu") return name;
   if (const int number = small_number(name); number >= 0)
@@ -135,7 +135,7 @@ std::string full_name(const std::string& name, const UsableGpus& gpus) {
   return gpu ? fmt::format("{}:{}", gpu->kind, gpu->index) : std::string();
 }
 
-// The number of --tp; 0 stands for all.
+// Returns the number of --tp; 0 stands for all.
 Result<int64_t> tensor_parallel(const std::string& tp) {
   if (tp == "all") return int64_t{0};
   const int number = small_number(tp);
@@ -143,7 +143,7 @@ Result<int64_t> tensor_parallel(const std::string& tp) {
   return Error{ErrorKind::invalid, fmt::format("--tp is '{}'; wanted all or 1 to {}", tp, kMostDevices)};
 }
 
-// CPU devices share the threads that one would have.
+// Opens all devices. CPU devices divide the threads that one would have.
 Result<Devices> open_all(const DeviceFlags& flags, const std::vector<std::string>& names) {
   Devices devices;
   if (names.front() == "auto") {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kMayBeEmpty = "may be empty";
 
-// A check of which the help says nothing; its name is what it wants.
+// Returns a check that the help does not mention; its name is what it wants.
 CLI::Validator check_of(std::string wanted, std::function<bool(const std::string&)> fits) {
   const auto fault = [wanted, fits = std::move(fits)](std::string& word) {
     return fits(word) ? std::string() : fmt::format("is '{}'; wanted {}", word, wanted);
@@ -21,8 +21,8 @@ CLI::Validator check_of(std::string wanted, std::function<bool(const std::string
   return {fault, "", wanted};
 }
 
-// True where the text is a decimal number and nothing else, which CLI11 reads in the same way: not as octal,
-// say.
+// Returns whether the text is nothing but a decimal number, so that CLI11 reads it in the same way: not as
+// octal, for example.
 template <class Number>
 bool reads_as(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -31,7 +31,7 @@ bool reads_as(std::string_view text, Number& number) {
   return error == std::errc() && end == text.data() + text.size() && !octal;
 }
 
-// Makes the checks of an option that is not in the help begin with its name, which the parser leaves out
+// Makes the checks of an option that is not in the help begin with its name, which the parser omits
 // there.
 void name_in_errors(CLI::Option& option) {
   if (!option.get_name().empty() || option.get_lnames().empty()) return;
@@ -45,7 +45,7 @@ void name_in_errors(CLI::Option& option) {
         return text.empty() ? text : name + " " + text;
       });
     }
-  } catch (const CLI::OptionNotFound&) {  // behind the last one
+  } catch (const CLI::OptionNotFound&) {  // after the last one
   }
 }
 

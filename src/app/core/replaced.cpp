@@ -8,7 +8,7 @@ namespace fulmar {
 namespace {
 
 constexpr std::string_view kMark =
-    "replaced: ";  // begins the description of such an option, which nobody is shown
+    "replaced: ";  // begins the description of such an option, which the help does not show
 
 }  // namespace
 

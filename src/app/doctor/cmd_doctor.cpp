@@ -1,4 +1,4 @@
-// fulmar doctor: what of this machine stands in the way of serving a model.
+// fulmar doctor: finds what would keep this machine from serving a model.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>

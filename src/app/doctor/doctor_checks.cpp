@@ -56,7 +56,7 @@ Finding gpu(const GpuFact& one, const MachineFacts& facts) {
   return finding;
 }
 
-// What is said of each vendor's cards.
+// Names for each vendor's cards.
 struct VendorWords {
   std::string_view vendor, driver, look, visible, library, package, sums;
 };
@@ -92,7 +92,7 @@ std::vector<Finding> gpus(const MachineFacts& facts) {
                                        : Finding{Health::note, name, "not found: large products are slow",
                                                  fmt::format("install {}", words.package)});
   }
-  // Nothing is missing without it: it is for comparisons.
+  // Nothing depends on it: it is for comparisons.
   if (facts.gpus.size() > 1) {
     const char* const text = facts.sum_library ? "found" : "not found; needed by nothing but comparisons";
     found.push_back({Health::fine, std::string(words.sums), text, ""});

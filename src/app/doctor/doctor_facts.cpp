@@ -35,8 +35,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first word of numbers and points in a file: of "NVRM version: NVIDIA UNIX x86_64 Kernel Module
-// 580.159.04 ..." the version. Empty: there is none, or no file.
+// Returns a file's first word of digits and points, the version in "NVRM version: NVIDIA UNIX x86_64 Kernel
+// Module 580.159.04 ...". Empty: no such word, or no file.
 std::string version_in(const char* path) {
   constexpr size_t kMostBytes = 4096;
   std::istringstream words(read_if_there(path, kMostBytes));
@@ -52,7 +52,7 @@ std::string driver_version(bool amd) {
   if (!amd) return version_in("/proc/driver/nvidia/version");
   std::error_code error;
   if (!fs::exists("/dev/kfd", error)) return {};
-  const std::string version = version_in("/sys/module/amdgpu/version");  // of a driver that came by itself
+  const std::string version = version_in("/sys/module/amdgpu/version");  // of a driver apart from the kernel
   return version.empty() ? "of this kernel" : version;
 }
 
@@ -107,7 +107,7 @@ struct FreeAddresses {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
 
-// Why nothing can listen there; empty: it is free.
+// Returns why nothing can listen there; empty: it is free.
 std::string port_problem(const std::string& host, uint16_t port) {
   addrinfo hints{};
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
@@ -128,7 +128,7 @@ std::string port_problem(const std::string& host, uint16_t port) {
   return fine ? std::string() : std::strerror(failure);
 }
 
-// Of the nearest folder that exists: what is missing below it would be made there.
+// Looks at the nearest folder that exists: those missing below it would be made there.
 FolderFact look_at_folder(std::string purpose, const fs::path& wanted) {
   FolderFact fact{.purpose = std::move(purpose), .path = wanted.string()};
   std::error_code error;
@@ -140,7 +140,7 @@ FolderFact look_at_folder(std::string purpose, const fs::path& wanted) {
   return fact;
 }
 
-// Of the file itself, where it cannot be one of sessions, else of its folder.
+// Looks at the file itself if it is not a file of sessions, else at its folder.
 FolderFact look_at_sessions(const fs::path& file) {
   std::error_code error;
   const fs::path folder = fs::absolute(file, error).parent_path();

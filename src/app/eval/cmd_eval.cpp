@@ -36,7 +36,7 @@ struct EvalFlags {
 
 constexpr int64_t kMostDrafts = 7;  // of a case and step
 
-// Log-probabilities of all tokens of a text but the first, which has none.
+// Returns the log-probabilities of all tokens of a text but the first, which has none.
 Result<std::vector<TokenRecord>> score(Engine& engine, std::vector<int32_t> tokens) {
   Ask ask{.request_id = "score", .prompt = std::move(tokens), .score_prompt = true};
   ask.sampling.top_logprobs = 1;
@@ -64,7 +64,7 @@ Status perplexity(Engine& engine, const Tokenizer& tokenizer, const std::string&
   return {};
 }
 
-// One line of a jsonl file: {"text": "... last"}.
+// Returns the texts of a jsonl file, lines {"text": "... last"}.
 Result<std::vector<std::string>> lambada_texts(const std::string& path) {
   FULMAR_ASSIGN(const std::string content, read_file(path, kMostFileBytes));
   std::vector<std::string> texts;
@@ -117,7 +117,7 @@ std::filesystem::path suite_path(const EvalFlags& flags, const LoadedModel& load
                                : std::filesystem::path(flags.suite);
 }
 
-// A case as its model would have read it, compared where its answer was drawn.
+// Returns a case's tokens as its model read them, compared from the answer on.
 ComparedText compared(const Tokenizer& tokenizer, const SuiteCase& one) {
   ComparedText text{tokenizer.encode(one.prompt)};
   text.first = std::max<size_t>(text.tokens.size(), 1) - 1;
@@ -125,7 +125,7 @@ ComparedText compared(const Tokenizer& tokenizer, const SuiteCase& one) {
   return text;
 }
 
-// The distance to the model that --against names, on the text and on the suite's answers.
+// Measures the distance to the model of --against, on the text and on the suite's answers.
 Status distance(const EvalFlags& flags, LoadedModel& loaded) {
   std::vector<ComparedText> texts;
   if (!flags.text.empty()) {
@@ -163,7 +163,7 @@ Status check_drafts(const EvalFlags& flags) {
                            by_model ? "with it" : "model or both beside")};
 }
 
-// A suite of schemas needs a vocabulary alone: the World one, unless another is named.
+// Judges a suite of schemas, which needs a vocabulary only: the World one, unless another is named.
 Result<int> eval_schemas(EvalFlags flags) {
   flags.schemas.json = flags.json;
   FULMAR_ASSIGN(const auto tokenizer,
@@ -172,7 +172,7 @@ Result<int> eval_schemas(EvalFlags flags) {
   return 0;
 }
 
-// What is measured, and where it is written.
+// Fails if --json has no cases to write, or cannot be written.
 Status check_outputs(const EvalFlags& flags) {
   if (flags.json.empty()) return {};
   if (flags.suite.empty() && flags.schemas.suite.empty()) {

@@ -12,7 +12,7 @@ namespace fulmar {
 
 namespace {
 
-constexpr int64_t kRowsAtOnce = 64;  // whose logits are held on both sides
+constexpr int64_t kRowsAtOnce = 64;  // rows whose logits are held on both sides
 
 double log_sum(const std::vector<float>& logits, float most) {
   double sum = 0;
@@ -20,8 +20,8 @@ double log_sum(const std::vector<float>& logits, float most) {
   return std::log(sum) + static_cast<double>(most);
 }
 
-// The ids whose logits count: those that the vocabulary has. The rows beside them are padding, which training
-// may have left at any value.
+// Returns the ids whose logits count: those in the vocabulary. The other rows are padding, with whatever
+// values training left.
 std::vector<size_t> named_ids(const Tokenizer& tokenizer, int64_t vocab) {
   std::vector<size_t> ids;
   for (int32_t id = 0; id < vocab; id++) {
@@ -31,7 +31,7 @@ std::vector<size_t> named_ids(const Tokenizer& tokenizer, int64_t vocab) {
   return ids;
 }
 
-// One model with the state of one sequence.
+// A model with the state of one sequence.
 class LogitsReader {
  public:
   static Result<LogitsReader> make(LoadedModel& loaded, const std::vector<size_t>& ids) {
@@ -41,7 +41,7 @@ class LogitsReader {
 
   void begin() { pool_.zero(0); }
 
-  // The logits of the ids behind each token from `first` on.
+  // Returns the logits of the ids after each token from `first` on.
   std::vector<std::vector<float>> read(std::span<const int32_t> tokens, size_t first) {
     const int32_t start[] = {0, static_cast<int32_t>(tokens.size())}, slot[] = {0};
     std::vector<int32_t> wanted(tokens.size() - std::min(first, tokens.size()));

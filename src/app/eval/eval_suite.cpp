@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kLongestAnswer = 400;  // tokens
 
-// Collects the rows of one request and tells when the last has ended.
+// Collects the rows of one request and signals when the last has ended.
 class SuiteListener final : public Listener {
  public:
   explicit SuiteListener(size_t rows) : results_(rows), remaining_(rows) {

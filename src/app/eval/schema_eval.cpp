@@ -20,13 +20,13 @@
 namespace fulmar {
 namespace {
 
-// A judge that waits for something else than the processor is stopped as well, after this many times the CPU
-// time that it may take.
+// A judge that waits for anything but the processor is stopped, too, after this many times its CPU
+// time.
 constexpr int kWallFactor = 12;
 
 using Judge = std::function<SchemaVerdict(const SchemaCase&)>;
 
-// A process that judges cases in order, and writes a line of JSON for each.
+// A process that judges cases in order and writes a line of JSON for each.
 class JudgeProcess {
  public:
   static Result<JudgeProcess> start(const std::vector<SchemaCase>& cases, size_t first, const Judge& judge) {
@@ -45,7 +45,7 @@ class JudgeProcess {
     return JudgeProcess(child, ends[0]);
   }
 
-  // The next verdict. Where none comes, `missing` says why, and the process is over.
+  // Returns the next verdict. If none comes, `missing` says why, and the process has ended.
   std::optional<SchemaVerdict> next(SchemaVerdict& missing, int seconds) {
     const double began = cpu_seconds();
     for (int wall = 0;; ++wall) {
@@ -65,7 +65,7 @@ class JudgeProcess {
     }
   }
 
-  // The process has written all of its verdicts.
+  // Ends a process that has written all of its verdicts.
   void finish() {
     close(output_);
     waitpid(child_, nullptr, 0);
@@ -118,7 +118,7 @@ class JudgeProcess {
   std::string buffer_;
 };
 
-// What --each says of an instance that went wrong.
+// Returns --each's text about an instance that went wrong.
 std::string fault_of(const SchemaTest& test, const SchemaVerdict::Test& result) {
   if (!test.valid) {
     return fmt::format("invalid, taken {}: {}", result.compact.whole ? "compact" : "spaced", test.compact);

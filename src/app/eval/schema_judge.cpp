@@ -13,11 +13,11 @@
 namespace fulmar {
 namespace {
 
-// The id that ends an answer where no vocabulary says which.
+// The id that ends an answer if the vocabulary has none.
 constexpr int32_t kEndToken = 0;
 constexpr std::array<std::string_view, 5> kStatusNames = {"pass", "fail", "refused", "crash", "time-out"};
 
-// Microseconds of CPU time of this thread.
+// Returns the microseconds of CPU time of this thread.
 double cpu_time() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -29,13 +29,13 @@ bool has_bit(std::span<const uint64_t> bits, int32_t id) {
   return word < bits.size() && (bits[word] >> (static_cast<size_t>(id) % 64) & 1) != 0;
 }
 
-// One constraint and what it takes to walk it.
+// A constraint and what walking it needs.
 struct Feeder {
   std::shared_ptr<Constraint> constraint;
   const Tokenizer& tokenizer;
   int32_t end;
 
-  // `times`: of the masks; null: nobody asks.
+  // Feeds a text to the constraint. `times`: of its masks; null: not wanted.
   SchemaVerdict::Fed feed(const std::string& text, std::vector<double>* times) const {
     ConstraintWalk walk(constraint, tokenizer, end);
     SchemaVerdict::Fed fed;
@@ -64,7 +64,7 @@ void write_fed(JsonWriter& json, std::string_view name, const SchemaVerdict::Fed
   }
 }
 
-// True: the whole; a number: the bytes before the token that was not taken.
+// Reads a Fed from JSON: true is the whole text; a number: the bytes before the token that was refused.
 SchemaVerdict::Fed read_fed(const JsonValue& test, std::string_view name) {
   const JsonValue* value = test.find(name);
   if (!value) return {};

@@ -1,4 +1,4 @@
-// Reading suites. Instances are taken out as texts, because a parsed number no longer says how it was
+// Reads suites. Instances are kept as texts, because a parsed number loses how it was
 // written.
 #include "app/eval/schema_suite.h"
 
@@ -78,7 +78,7 @@ std::string unquoted(std::string_view token) {
   return parsed && parsed->is_string() ? parsed->as_string() : std::string();
 }
 
-// The values of an object's members by name, as texts; nothing where it is no object.
+// Returns the values of an object's members by name, as texts; nothing if it is no object.
 std::optional<std::vector<std::pair<std::string, std::string_view>>> members_of(std::string_view json) {
   JsonText text(json);
   if (!text.take('{')) return std::nullopt;
@@ -92,7 +92,7 @@ std::optional<std::vector<std::pair<std::string, std::string_view>>> members_of(
   return members;
 }
 
-// Whether it is JSON, but for the numbers: suites hold some that no reader takes.
+// Returns whether it is JSON except for its numbers: suites hold some that no reader accepts.
 bool is_json(std::string_view content) {
   std::string checked;
   for (JsonText text(content); !text.at_end();) {
@@ -115,8 +115,8 @@ std::optional<std::vector<std::string_view>> items_of(std::string_view json) {
   return items;
 }
 
-// One object with a schema and its tests; nothing where it lacks a member. The JSON-Schema-Test-Suite calls
-// "description" what is "id" elsewhere.
+// Returns an object with a schema and its tests; nothing if it lacks a member. The JSON-Schema-Test-Suite has
+// "description" for "id".
 std::optional<SchemaCase> case_of(std::string_view json, const std::string& file) {
   const auto members = members_of(json);
   if (!members) return std::nullopt;
@@ -166,7 +166,7 @@ Status add_lines(std::string_view content, const std::string& name, std::vector<
   return {};
 }
 
-// A JSON file of groups, each a schema with its tests.
+// Adds the groups of a JSON file, each a schema with its tests.
 Status add_groups(std::string_view content, const std::string& file, std::vector<SchemaCase>& cases) {
   const auto groups = is_json(content) ? items_of(content) : std::nullopt;
   const Error error{ErrorKind::corrupt,
@@ -224,7 +224,7 @@ Result<std::string> unpacked(const std::string& path) {
   close(ends[1]);
   std::string content;
   std::array<char, 1 << 16> chunk;
-  // An end that is closed early ends the program, too.
+  // Closing the end early ends the program, too.
   for (ssize_t got = 0; failed == 0 && content.size() <= kMostFileBytes &&
                         (got = read(ends[0], chunk.data(), chunk.size())) > 0;) {
     content.append(chunk.data(), static_cast<size_t>(got));

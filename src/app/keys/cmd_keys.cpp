@@ -26,7 +26,7 @@ auto entry_named(std::vector<ApiKey>& keys, const std::string& name) {
   return std::find_if(keys.begin(), keys.end(), [&](const ApiKey& key) { return key.name == name; });
 }
 
-// A key that opens nothing is a slip of the pen.
+// Fails for a path of the key that is no route: it must be a typing error.
 Status check_routes(const ApiKey& key) {
   for (const std::string& route : key.routes) {
     if (opens_a_route(route)) continue;
@@ -49,7 +49,7 @@ Result<int> add_key(const KeyFlags& flags) {
     }
     keys.push_back(flags.key);
     keys.back().hash = hash_of_key(secret);
-    FULMAR_TRY(parse_api_keys(format_api_keys(keys)));  // names and routes that the server would refuse
+    FULMAR_TRY(parse_api_keys(format_api_keys(keys)));  // for names and routes that the server would refuse
     return {};
   };
   FULMAR_TRY(change_api_keys(flags.file, true, append));

@@ -1,4 +1,4 @@
-// The lock lies beside the file, which is replaced with every change.
+// The lock is a file of its own, since the key file is replaced with every change.
 #include "app/keys/key_file.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 namespace fulmar {
 namespace {
 
-// Held until it goes.
+// Holds the lock until it is destroyed.
 class KeyFileLock {
  public:
   explicit KeyFileLock(const std::string& path)

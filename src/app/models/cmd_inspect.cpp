@@ -1,4 +1,4 @@
-// fulmar inspect: what a model file holds, and what it would take of which device, without loading it.
+// fulmar inspect: what a model file holds, and what it would take of each device, without loading it.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -36,7 +36,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
-// The beginning of a text, for one line.
+// Returns the beginning of a text, for one line.
 std::string one_line(const std::string& text) {
   constexpr size_t kShown = 120;
   std::string line;
@@ -73,7 +73,7 @@ void print_sizes(const Checkpoint& checkpoint, const ModelConfig& config) {
   fmt::print("state       {} bytes in f32, {} in f16\n", full, layout.slot_bytes());
 }
 
-// How many tensors have each type, and what they take.
+// Prints how many tensors have each type, and their bytes.
 void print_types(const Checkpoint& checkpoint) {
   struct TypeTotal {
     int64_t tensors = 0, numbers = 0;
@@ -92,7 +92,7 @@ void print_types(const Checkpoint& checkpoint) {
   }
 }
 
-// ", heads 0 to 31 of 64"
+// Returns text like ", heads 0 to 31 of 64".
 std::string slice_text(const Slice& slice, const ModelConfig& config) {
   if (slice.whole()) return "";
   const Part heads = part_of(slice, config.n_head);
@@ -106,7 +106,7 @@ std::string held_of_head(const StagePlan& stage, const ModelConfig& config) {
   return stage.slice.index == 0 ? head + " and draws" : head;
 }
 
-// Who would hold what, as a server loads it. Fails where that is too much for a device.
+// Prints what each device would hold, as a server loads it. Fails if that is too much for one.
 Status print_plan(const InspectFlags& flags, const Checkpoint& checkpoint, const ModelConfig& config) {
   FULMAR_ASSIGN(const Devices devices, open_devices(flags.devices));
   ModelFlags model;

@@ -1,4 +1,4 @@
-// fulmar pull: a model and its vocabulary from a hub into the folder of models.
+// fulmar pull: downloads a model and its vocabulary from a hub into the folder of models.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>

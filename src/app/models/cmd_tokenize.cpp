@@ -22,7 +22,7 @@ struct TokenizeFlags {
   bool decode = false;
 };
 
-// The tokenizer alone: the model file is looked at, not loaded.
+// Returns the tokenizer only: the model file is looked at, not loaded.
 Result<std::unique_ptr<Tokenizer>> tokenizer_for(const TokenizeFlags& flags) {
   if (!flags.vocab.empty()) return choose_tokenizer({.explicit_vocabulary = flags.vocab});
   FULMAR_ASSIGN(const auto path, find_model(flags.model));

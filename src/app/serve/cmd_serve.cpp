@@ -36,10 +36,10 @@ namespace fulmar {
 
 namespace {
 
-// How long engines on a failed device have for their ends.
+// How long engines on a failed device may take to end.
 constexpr std::chrono::seconds kLastSeconds{10};
 
-// Signals are taken by one waiting thread, never by a handler.
+// Returns a set of signals. One waiting thread takes them, never a handler.
 sigset_t signals(std::initializer_list<int> numbers) {
   sigset_t set;
   sigemptyset(&set);
@@ -72,8 +72,8 @@ void greet(const Server& server, const ServedModelPtr& model, const Footing& foo
   std::fflush(stdout);
 }
 
-// Starts a thread that the end of the process can do without: after a failure for want of memory there may be
-// none for its stack, and sessions are still to be stored.
+// Starts a thread that the end of the process can do without: after a failure for lack of memory there may be
+// none for its stack, and sessions must still be stored.
 void start_if_possible(const std::string& name, std::function<void()> work) {
   try {
     Thread(name, std::move(work)).detach();
@@ -82,7 +82,7 @@ void start_if_possible(const std::string& name, std::function<void()> work) {
   }
 }
 
-// Ends the process soon, whatever else hangs: a driver may, once its device is lost.
+// Ends the process soon, even if something hangs, such as the driver of a lost device.
 void end_anyway(int code) {
   start_if_possible("end", [code] {
     std::this_thread::sleep_for(kLastSeconds);
@@ -91,7 +91,7 @@ void end_anyway(int code) {
 }
 
 // Opens the model of the command line on the administrator's thread, so that what clients ask of it meanwhile
-// comes after. Nothing when a signal said stop before the model was served.
+// comes after. Returns nothing if a signal said stop before the model was served.
 Result<std::optional<Footing>> load_first(const ServeFlags& flags, SessionLadders& sessions,
                                           LocalAdmin& admin, Server& server, const sigset_t& ending) {
   using Opened = Result<std::optional<Footing>>;
@@ -123,7 +123,7 @@ Result<std::optional<Footing>> load_first(const ServeFlags& flags, SessionLadder
   return footing;
 }
 
-// What is wrong with the file leaves the keys as they are.
+// Reads the keys again. An error in the file leaves the keys unchanged.
 void reload_keys(const std::string& path, Server& server) {
   auto keys = read_api_keys(path);
   if (!keys.ok()) return spdlog::error("keys not changed: {}", keys.error().text);
@@ -131,20 +131,20 @@ void reload_keys(const std::string& path, Server& server) {
   server.replace_keys(std::move(*keys));
 }
 
-// True when whoever started this process wants it to outlive its terminal, as nohup does. A blocked signal
-// that is ignored would be taken by sigwait all the same.
+// Returns whether this process was started to outlive its terminal, as by nohup. sigwait would take a blocked
+// signal even if it is ignored.
 bool outlives_terminal() {
   struct sigaction hangup {};
   return ::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
 }
 
-// The signal that ends the server; SIGHUP reads the keys again, where there is a file of them, and else ends
-// it like the others: a terminal has closed. In between free memory is given back.
+// Waits for the signal that ends the server and returns it. SIGHUP reads the keys again if there is a file of
+// them, else it ends the server: a terminal has closed. In between, free memory is returned to the system.
 int await_end(const ServeFlags& flags, const sigset_t& awaited, Server& server) {
   constexpr timespec kBetweenReturns{10, 0};
   for (;;) {
     const int signal = sigtimedwait(&awaited, nullptr, &kBetweenReturns);
-    if (signal < 0) {  // none came, or one that is not ours
+    if (signal < 0) {  // none came, or another one
       return_free_memory();
       continue;
     }
@@ -153,7 +153,7 @@ int await_end(const ServeFlags& flags, const sigset_t& awaited, Server& server) 
   }
 }
 
-// Null without a directory.
+// Starts the heartbeat; null without a directory.
 Result<std::unique_ptr<Heartbeat>> announce(const ServeFlags& flags, const Server& server,
                                             const ServedModelPtr& model) {
   if (flags.directory.empty()) return std::unique_ptr<Heartbeat>();
@@ -170,7 +170,7 @@ Result<std::unique_ptr<Heartbeat>> announce(const ServeFlags& flags, const Serve
   return std::make_unique<Heartbeat>(redis_directory(address), std::move(record));
 }
 
-// A second signal does not wait for the grace period.
+// Ends the process at a second signal, without the grace period.
 void end_at_second_signal(const sigset_t& ending) {
   start_if_possible("signals", [ending] {
     int again = 0;
@@ -179,7 +179,7 @@ void end_at_second_signal(const sigset_t& ending) {
   });
 }
 
-// All that serves, in the order in which it starts; it ends in the opposite one.
+// All parts of the server, in the order in which they start; they end in the opposite one.
 struct Serving {
   ModelRegistry models;
   std::shared_ptr<std::atomic<bool>> engine_failed = std::make_shared<std::atomic<bool>>(false);
@@ -190,8 +190,8 @@ struct Serving {
   std::unique_ptr<Heartbeat> heartbeat;  // null without a directory
 };
 
-// What fails fast comes before minutes of loading: the sessions' store, then the port, at which /health tells
-// what goes on. False when a signal said stop before anything was served.
+// Starts the server. What fails fast comes before minutes of loading: the sessions' store, then the port,
+// where /health reports progress. Returns false if a signal said stop before anything was served.
 Result<bool> start(ServeFlags& flags, const sigset_t& ending, Serving& serving) {
   flags.engine.on_failure = [failed = serving.engine_failed](const std::string&) {
     *failed = true;
@@ -219,15 +219,15 @@ Result<bool> start(ServeFlags& flags, const sigset_t& ending, Serving& serving) 
   return true;
 }
 
-// Ends the process while its model is still being opened, which may take minutes: what was answered so far is
-// the server's own, and there are no turns.
+// Ends the process while its model is still being opened, which may take minutes: answers so far were the
+// server's own, and there are no turns.
 [[noreturn]] void stop_unserved(Serving& serving) {
   serving.server->stop(std::chrono::milliseconds(0));
   serving.server.reset();
   std::_Exit(0);
 }
 
-// The exit code.
+// Stops everything in order; returns the exit code.
 int stop(Serving& serving) {
   if (serving.heartbeat) serving.heartbeat->drain();
   serving.admin->end_pulls();  // their streams are answers that the server would wait for
@@ -237,7 +237,7 @@ int stop(Serving& serving) {
   serving.server.reset();
   const bool failed = *serving.engine_failed;
   if (failed) end_anyway(kDeviceErrorExit);
-  serving.admin.reset();  // engines hand their sessions to the ladders, and those to the store
+  serving.admin.reset();  // engines pass their sessions to the ladders, and those to the store
   if (failed) return kDeviceErrorExit;
   const int64_t lost = serving.sessions->lost() + *serving.responses_lost;
   if (lost == 0) return 0;
@@ -251,7 +251,7 @@ Result<int> serve(ServeFlags flags) {
   const sigset_t ending = keyed || outlives_terminal() ? both : all;
   const sigset_t awaited = keyed ? all : ending;
   pthread_sigmask(SIG_BLOCK, &awaited, nullptr);  // before any thread starts, so that all inherit it
-  ::umask(0077);  // conversations are nobody else's business: what this process writes is for its owner alone
+  ::umask(0077);  // conversations are private: files of this process are for its owner only
   flags.switch_models |= holds_several_models(flags.model.model);
   FULMAR_TRY(check_serve(flags));
   Serving serving;

@@ -5,7 +5,7 @@ namespace fulmar {
 bool FirstModel::serve(const std::function<void()>& serve) {
   std::lock_guard lock(mutex_);
   if (stage_ == Phase::ended) return false;
-  stage_ = Phase::serving;  // before anybody is served: also where `serve` throws
+  stage_ = Phase::serving;  // before clients are served, also if `serve` throws
   serve();
   return true;
 }

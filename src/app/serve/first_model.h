@@ -11,13 +11,13 @@ namespace fulmar {
 
 class FirstModel {
  public:
-  // Called by the thread that loads: runs `serve`, which lets clients find the model, unless the end came
-  // first. Returns whether it ran.
+  // Runs `serve`, which lets clients find the model, unless the end came first; returns whether it ran.
+  // Called by the thread that loads.
   bool serve(const std::function<void()>& serve);
 
-  // Called when a signal says stop; waits for a serve() under way. Returns true if nothing is served nor will
-  // be: the process may end at once. False: clients may have been answered, and only an orderly stop keeps
-  // their turns.
+  // Returns true if nothing is served nor will be, so that the process may end at once; false: clients may
+  // have been answered, and only an orderly stop keeps their turns. Called when a signal says stop; waits for
+  // a serve() under way.
   bool end();
 
  private:

@@ -28,7 +28,7 @@ std::string keys_of(const Greeting& facts) {
              : "none: every program of this machine may ask";
 }
 
-// What a browser on this machine opens: an address that stands for all of the machine's is none.
+// Returns an address that a browser on this machine can open, for one that stands for all of its addresses.
 std::string openable(std::string address) {
   for (const auto& [all, near] : {std::pair("0.0.0.0:", "127.0.0.1:"), std::pair("[::]:", "[::1]:")}) {
     if (address.starts_with(all)) address.replace(0, std::strlen(all), near);

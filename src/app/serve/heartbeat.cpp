@@ -1,4 +1,4 @@
-// The beating thread.
+// The thread that renews the record.
 #include "app/serve/heartbeat.h"
 
 #include <chrono>

@@ -29,14 +29,14 @@ bool lies_below(const fs::path& root, const fs::path& path) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
 }
 
-// A file of weights, or a folder with one model.
+// Returns whether the path is a file of weights, or a folder with one model.
 bool is_model(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return find_model_files(path).ok();
   return is_weights_name(path.filename().string());
 }
 
-// Of all files that a model is read from; 0 where they cannot be told.
+// Returns the bytes of all files that a model is read from; 0 if they are unknown.
 uintmax_t bytes_of(const fs::path& path) {
   const auto files = find_model_files(path);
   uintmax_t bytes = 0;
@@ -48,8 +48,8 @@ uintmax_t bytes_of(const fs::path& path) {
   return bytes;
 }
 
-// What a client may know of a file that does not load: not what stands in it, since whoever may name a file
-// need not be allowed to read it.
+// Returns what a client may know of a file that does not load: not its content, since a client that may name
+// a file need not be allowed to read it.
 Error for_clients(const Error& error, const ModelLoad& load) {
   if (error.kind != ErrorKind::corrupt && error.kind != ErrorKind::invalid) return error;
   const std::string with =
@@ -58,8 +58,8 @@ Error for_clients(const Error& error, const ModelLoad& load) {
           fmt::format("'{}'{} cannot be loaded as a model; the server's log says why", load.path, with)};
 }
 
-// Links among the files of a model: whatever opens the folder would follow them. `path` is a folder with all
-// that is in it, or a file, which may be one of several whose names begin alike.
+// Fails for links among the files of a model: opening the folder would follow them. `path` is a folder with
+// all its content, or a file, which may be one of several whose names begin alike.
 Status check_links(const fs::path& top, const fs::path& path) {
   std::error_code error;
   const bool folder = fs::is_directory(path, error);
@@ -85,7 +85,7 @@ Status check_links(const fs::path& top, const fs::path& path) {
 
 Result<fs::path> confined_path(const fs::path& root, const std::string& name, bool folder_too) {
   std::error_code error;
-  // Resolves what exists of it, so that names outside are refused whether or not there is such a file.
+  // Resolves the part that exists, so that names outside are refused whether or not such a file exists.
   const fs::path path = fs::weakly_canonical(root.empty() ? fs::path(name) : root / name, error);
   if (error) return Error{ErrorKind::not_found, fmt::format("'{}': {}", name, error.message())};
   if (!root.empty()) {
@@ -140,7 +140,7 @@ void LocalAdmin::work() {
       if (jobs_.closed()) return;
       try {
         job();
-      } catch (const std::exception& failure) {  // memory, above all: it ends this job alone
+      } catch (const std::exception& failure) {  // out of memory, most likely: it ends this job alone
         spdlog::error("administration failed reason=\"{}\"", failure.what());
       }
     }
@@ -153,8 +153,8 @@ bool LocalAdmin::post(std::function<void()> job) { return jobs_.put(std::move(jo
 
 void LocalAdmin::adopt(std::shared_ptr<ServedEngine> served) { add_loaded(std::move(served), false, {}, {}); }
 
-// Clients find a model with all of its states or not yet, and no row of theirs takes a slot that a state is
-// prepared in. The order of loaded_ is that of the registry: the default model is the last.
+// Adds a model to the registry once it has all of its states, so that no client's row takes a slot that a
+// state is prepared in. loaded_ has the registry's order: the default model is the last.
 void LocalAdmin::add_loaded(std::shared_ptr<ServedEngine> served, bool behind, const Loaded& before,
                             const std::vector<TunedState>& facts) {
   Loaded loaded{.served = std::move(served), .states = {}};
@@ -190,7 +190,8 @@ Status LocalAdmin::load_model(const ModelLoad& load) {
   return open(path, load);
 }
 
-// Weights take about what the file takes; what states and workspace take besides, loading itself finds out.
+// Fails if weights, which take about the file's bytes, do not fit; states and workspace are checked by
+// loading.
 Status LocalAdmin::check_memory(const fs::path& path) const {
   if (loaded_.empty()) return {};
   const auto wanted = static_cast<size_t>(bytes_of(path));
@@ -223,7 +224,7 @@ Status LocalAdmin::open(const fs::path& path, const ModelLoad& load, bool behind
   const auto old = std::find_if(loaded_.begin(), loaded_.end(),
                                 [&](const Loaded& one) { return one.served->model()->id == id; });
   add_loaded(std::move(served), behind, old == loaded_.end() ? none : *old, facts);
-  // Only now: what fails before leaves the old one.
+  // Only now: earlier failures keep the old model.
   const auto replaced = std::find_if(loaded_.begin(), loaded_.end(), [&](const Loaded& one) {
     return one.served->model()->id == id && one.served.get() != newest;
   });
@@ -236,7 +237,7 @@ Status LocalAdmin::open(const fs::path& path, const ModelLoad& load, bool behind
   return {};
 }
 
-// Returns those that it has carried over.
+// Returns the states that were carried over.
 std::vector<TunedState> LocalAdmin::carry_states(const Loaded& from, const std::vector<TunedState>& facts,
                                                  Loaded& to) {
   std::vector<TunedState> all;
@@ -291,7 +292,7 @@ Status LocalAdmin::load_state(const StateLoad& load) {
                    std::move(state));
 }
 
-// Every file is read before anything changes, and the engine takes all members or none.
+// Loads a mixture. Every file is read before anything changes, and the engine takes all members or none.
 Status LocalAdmin::load_mixture(const MixtureLoad& load) {
   if (loaded_.empty()) return Error{ErrorKind::unavailable, "no model is loaded"};
   Loaded& loaded = loaded_.back();
@@ -312,7 +313,7 @@ Status LocalAdmin::load_mixture(const MixtureLoad& load) {
   return {};
 }
 
-// All of them, or where that fails none.
+// Adds all of them or, if that fails, none.
 Status LocalAdmin::add_numbers(Loaded& loaded, Numbers numbers) {
   FULMAR_TRY(loaded.served->model()->engine->add_states(numbers));
   numbers.merge(loaded.states);  // of equal names the new ones stay
@@ -337,7 +338,7 @@ Result<StateFile> LocalAdmin::keep_state_file(const Owner& owner, const std::str
   const auto known = loaded.states.find(facts.engine_name());
   std::optional<TimeState> before;
   if (known != loaded.states.end()) before = known->second;
-  // The engine may refuse it, the folder hardly: that is asked last.
+  // The engine may refuse it, the folder hardly: the folder comes last.
   FULMAR_TRY(add_numbers(loaded, {{facts.engine_name(), incoming.state()}}));
   if (const Status kept = files_.keep(incoming); !kept.ok()) {
     take_back(loaded, facts.engine_name(), std::move(before));
@@ -347,7 +348,7 @@ Result<StateFile> LocalAdmin::keep_state_file(const Owner& owner, const std::str
   return file;
 }
 
-// Makes the engine's state of that name what it was before.
+// Restores the engine's state of that name to what it was before.
 void LocalAdmin::take_back(Loaded& loaded, const std::string& name, std::optional<TimeState> before) {
   if (before && add_numbers(loaded, {{name, std::move(*before)}}).ok()) return;
   loaded.states.erase(name);
@@ -418,7 +419,7 @@ Result<ServedModelPtr> LocalAdmin::describe_installed(const std::string& name) c
 
 Result<ServedModelPtr> LocalAdmin::describe(const InstalledFiles& files) const {
   return descriptions_.of(files, [&]() -> Result<ServedModelPtr> {
-    const FileWatch watch;  // what it loses meanwhile is not worth a server
+    const FileWatch watch;  // a file lost meanwhile must not cost the server
     FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(files.path));
     FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
     auto model = std::make_shared<ServedModel>(

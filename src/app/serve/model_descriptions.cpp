@@ -1,4 +1,4 @@
-// Files are told apart by size and time.
+// Recognises changed files by size and time.
 #include "app/serve/model_descriptions.h"
 
 #include <fmt/format.h>

@@ -15,12 +15,12 @@ namespace fulmar {
 
 namespace {
 
-// Makes an option one that is given as often as it has values.
+// Makes an option one that is given once for each value.
 CLI::Option* repeatable(CLI::Option* option) {
   return option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
 }
 
-// Adds which model is served.
+// Adds the options of the served model.
 void add_what_flags(CLI::App& app, ServeFlags& flags) {
   app.option_defaults()->group("Model");
   add_file_flags(app, flags.model);
@@ -33,7 +33,7 @@ void add_what_flags(CLI::App& app, ServeFlags& flags) {
   add_state_flags(app, flags.model.devices);
 }
 
-// Adds where the server listens, whom it lets in and how it ends.
+// Adds where the server listens, who has access and how it ends.
 void add_door_flags(CLI::App& app, ServeFlags& flags) {
   ServerOptions& server = flags.server;
   app.option_defaults()->group("Server");
@@ -65,7 +65,7 @@ void add_door_flags(CLI::App& app, ServeFlags& flags) {
                             "address or network (10.0.0.0/8) whose X-Forwarded-For is believed; repeatable"));
 }
 
-// Adds what holds where a request says nothing, and the bounds of what it may say.
+// Adds the defaults of requests, and the bounds of their values.
 void add_request_flags(CLI::App& app, ServeFlags& flags) {
   ServerOptions& server = flags.server;
   app.option_defaults()->group("Requests");
@@ -89,7 +89,7 @@ void add_request_flags(CLI::App& app, ServeFlags& flags) {
       ->group("");
 }
 
-// Adds which files it takes from clients, and where it is announced.
+// Adds which files the server accepts from clients, and where it is announced.
 void add_admin_flags(CLI::App& app, ServeFlags& flags) {
   app.option_defaults()->group("Files of clients");
   app.add_option("--mrssmax", flags.server.limits.max_mixture_files, "tuned states of one mixture")
@@ -114,7 +114,8 @@ void add_admin_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--announce-host", flags.record.host, "numeric address at which others reach this worker");
 }
 
-// Beside the sessions that hold their states, where those are kept in a file; else none.
+// Returns the file beside that of the sessions, which hold the responses' states; none if there is no such
+// file.
 std::string responses_file(const SessionFlags& flags) {
   if (!flags.state_store.empty() || flags.session_db.empty() || flags.session_db == "none") return {};
   return std::filesystem::path(flags.session_db).replace_extension(".responses.db").string();
@@ -123,8 +124,8 @@ std::string responses_file(const SessionFlags& flags) {
 }  // namespace
 
 void add_serve_flags(CLI::App& app, ServeFlags& flags) {
-  // Of an option given twice, under whatever name, the last one counts: arguments of a worker's file come
-  // after those of the control plane.
+  // Of an option given twice, under any of its names, the last one counts: arguments of a worker's file
+  // follow those of the control plane.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("--config", flags.config,
                  "file of these options, such as port = 8080; the command line goes before");

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLongestName = 128;
-// Before the name of an owner, whose files lie in a folder of that name. No file that is kept begins so.
+// Begins the name of an owner's folder. No stored file begins so.
 constexpr char kOwnerMark = '@';
 constexpr std::array<std::string_view, 3> kEndings{".pth", ".st", ".safetensors"};
 
@@ -45,13 +45,13 @@ Status check_name(const std::string& name) {
                            name, kLongestName, fmt::join(kEndings, ", "))};
 }
 
-// What the list says of a file; the number of tensors is 0 for one that cannot be read.
+// Returns a file's facts for the list; the number of tensors is 0 if it cannot be read.
 StateFile describe_file(const fs::path& path, const std::string& filename) {
   std::error_code error;
   constexpr int64_t kMillis = 1000;
   StateFile file{.id = served_id(filename), .filename = filename, .created_ms = unix_seconds() * kMillis};
   file.bytes = static_cast<int64_t>(fs::file_size(path, error));
-  const FileWatch watch;  // what it loses meanwhile is not worth a server
+  const FileWatch watch;  // a file lost meanwhile must not cost the server
   if (const auto checkpoint = open_checkpoint(path)) {
     file.tensors = static_cast<int64_t>((*checkpoint)->tensors().size());
     for (const StoredTensor& tensor : (*checkpoint)->tensors()) {
@@ -69,7 +69,7 @@ StateFile describe_file(const fs::path& path, const std::string& filename) {
   return file;
 }
 
-// A folder that is not there is made for the first file.
+// Returns the error of listing a folder. A missing one is no error: it is made for the first file.
 Status unlisted(const fs::path& folder, std::error_code error) {
   if (!error || error == std::errc::no_such_file_or_directory) return {};
   return Error{ErrorKind::io, fmt::format("the folder of states '{}' cannot be listed: {}", folder.string(),
@@ -151,7 +151,7 @@ Result<StateFolder::Incoming> StateFolder::take_in(const std::string& owner, con
   std::error_code made;
   fs::create_directories(folder, made);
   if (made) return Error{ErrorKind::io, fmt::format("'{}': {}", folder.string(), made.message())};
-  // Under another name until it is known to be good; the ending says how to read it.
+  // Under another name until it is checked; the ending tells the format.
   Incoming incoming(folder / (".incoming." + filename), {}, {});
   FULMAR_TRY(write_file(incoming.path_, bytes));
   Result<TimeState> state = read_time_state(incoming.path_, config);
@@ -184,7 +184,7 @@ Status StateFolder::keep(Incoming& incoming) {
   return {};
 }
 
-// Under the lock.
+// Returns the owner's file of that id, or the end. Call under the lock.
 std::vector<StateFile>::iterator StateFolder::find(const std::string& owner, const std::string& id) {
   return std::find_if(files_.begin(), files_.end(),
                       [&](const StateFile& file) { return file.id == id && file.owner == owner; });

@@ -13,9 +13,9 @@ namespace fulmar {
 
 namespace {
 
-constexpr double kMostMiB = 16 << 20;  // no machine has as much
+constexpr double kMostMiB = 16 << 20;  // no machine has this much
 
-// Adds how many run at once and how many may wait.
+// Adds how many sequences run at once and how many may wait.
 void add_queue_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.option_defaults()->group("Load");
   app.add_option("--slots", flags.slots, "sequences that run at once; auto fits the memory")
@@ -37,7 +37,7 @@ void add_queue_flags(CLI::App& app, ServeEngineFlags& flags) {
            "is not needed: it follows from --max-queue");
 }
 
-// Adds what is kept of sessions and of the beginnings of prompts.
+// Adds how many sessions and prompt prefixes are kept.
 void add_cache_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.option_defaults()->group("Sessions and prompt beginnings");
   app.add_option(
@@ -63,7 +63,7 @@ void add_cache_flags(CLI::App& app, ServeEngineFlags& flags) {
                "prompt beginnings of one key serve others, who can tell by the time");
 }
 
-// Adds where sessions are kept and for how long.
+// Adds where sessions are stored and for how long.
 void add_session_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option("--state-db-path", flags.sessions.session_db,
                  "SQLite file of sessions; none: in memory only")
@@ -93,7 +93,7 @@ void add_session_flags(CLI::App& app, ServeEngineFlags& flags) {
                "end a turn once it is on disk: not even a power failure loses it");
 }
 
-// Adds drafts, and what a vocabulary does not say of itself.
+// Adds drafts, and settings that a vocabulary lacks.
 void add_text_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.option_defaults()->group("Speculative decoding");
   app.add_option(

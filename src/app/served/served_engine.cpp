@@ -19,7 +19,7 @@ namespace {
 
 // Rows whose logits a step has room for, unless --slots asks for more.
 constexpr int64_t kMostSlots = 1024, kMostHostSlots = 64;
-// Of what is free, for states when the number of slots is ours to choose: a GPU is all ours, a host is not.
+// The fraction of free memory for states if --slots is not given: a GPU is all ours, a host is not.
 constexpr double kShareOfDevice = 0.8, kShareOfHost = 0.25;
 
 Result<std::optional<int32_t>> end_token(const std::string& flag, const Tokenizer& tokenizer,
@@ -36,8 +36,8 @@ Result<std::optional<int32_t>> end_token(const std::string& flag, const Tokenize
   return std::optional<int32_t>(id);
 }
 
-// As many slots as a share of the free memory holds, no more than one step can usefully carry; --slots may
-// ask for more.
+// Returns as many slots as fit into a fraction of the free memory, but no more than one step can usefully
+// run; --slots may ask for more.
 int64_t choose_slots(const LoadedModel& loaded, int64_t others) {
   const DeviceTraits traits = loaded.devices.front()->traits();
   const double share = traits.own_memory ? kShareOfDevice : kShareOfHost;
@@ -49,7 +49,7 @@ struct HeldGpu {
   DeviceMemory memory;
 };
 
-// The GPUs that a model lies on, each once.
+// Returns the GPUs of a model, each once.
 std::vector<HeldGpu> gpus_of(const LoadedModel& loaded) {
   const std::vector<GpuInfo> all = list_gpus();
   const std::span<const StagePlan> stages = loaded.model->plan();
@@ -70,7 +70,8 @@ std::vector<HeldGpu> gpus_of(const LoadedModel& loaded) {
   return held;
 }
 
-// Asks the GPUs of a model for their memory; empty for the CPU. The model outlives the answer.
+// Returns a function that asks the GPUs of a model for their memory; empty for the CPU. The model outlives
+// it.
 std::function<std::vector<DeviceMemory>()> memory_of(const LoadedModel& loaded) {
   const std::vector<HeldGpu> gpus = gpus_of(loaded);
   if (gpus.empty()) return nullptr;
@@ -164,7 +165,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   options.on_failure = flags.on_failure;
   options.prefix_slots = kept.device_prefixes;
   options.share_prefixes = flags.share_prefixes;
-  // As far as the model's states can be rolled back, which its device was opened for.
+  // As far as the model's states can be rolled back, for which its device was opened.
   options.speculation.ngrams = flags.speculate == "auto" || flags.speculate == "ngram";
   options.speculation.most = flags.speculate_most;
   if (served->draft_) {

@@ -16,10 +16,10 @@ namespace fulmar {
 
 namespace {
 
-// How long an ending server tries a store that does not answer.
+// How long an ending server retries a store that does not answer.
 constexpr std::chrono::seconds kLastTries{5};
 
-// A database that is open once and used by several ladders, one at a time.
+// A database that is open once and used by several ladders in turn.
 struct OneStore {
   std::mutex mutex;
   std::unique_ptr<SessionStore> store;
@@ -71,7 +71,7 @@ class StoreDoor final : public SessionStore {
 using OpenStore = std::function<std::unique_ptr<SessionStore>()>;
 
 constexpr double kDay = 86'400;
-constexpr double kSharedDays = 30;  // that sessions live in a shared store unless somebody says otherwise
+constexpr double kSharedDays = 30;  // lifetime in a shared store without --session-ttl-days
 constexpr double kLongestBetweenSweeps = 60, kShortestBetweenSweeps = 1;  // seconds
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -80,19 +80,19 @@ std::chrono::milliseconds milliseconds(double seconds) {
 
 int64_t most_bytes(const SessionFlags& flags) { return std::llround(flags.max_gib * (int64_t{1} << 30)); }
 
-// Seconds since a session's last turn; 0: for ever.
+// Returns the seconds that a session lives after its last turn; 0: for ever.
 double lifetime(const SessionFlags& flags) {
   const double days = flags.state_store.empty() ? 0 : kSharedDays;
   return flags.ttl_days.value_or(days) * kDay;
 }
 
-// Often enough that nothing lives much longer than it may.
+// Returns the time between sweeps: short enough that nothing lives much longer than it may.
 std::chrono::milliseconds between_sweeps(const SessionFlags& flags) {
   if (lifetime(flags) == 0) return milliseconds(kLongestBetweenSweeps);
   return milliseconds(std::clamp(lifetime(flags) / 20, kShortestBetweenSweeps, kLongestBetweenSweeps));
 }
 
-// Each ladder has a connection of its own to a server.
+// Returns a function that opens connections: each ladder has one of its own to a server.
 Result<OpenStore> redis_doors(const SessionFlags& flags) {
   FULMAR_ASSIGN(const RedisAddress address, parse_redis_url(flags.state_store));
   if (const Status status = check_redis(address); !status.ok()) {

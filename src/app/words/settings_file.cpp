@@ -22,8 +22,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-// Takes a value from the front of the text: up to the closing quote, or to one of `ends`. Nothing where a
-// quote is not closed.
+// Takes a value from the front of the text: up to the closing quote, or to one of `ends`. Returns nothing if
+// a quote is not closed.
 std::optional<std::string> take_value(std::string_view& text, std::string_view ends) {
   text = trimmed(text);
   const bool quoted = text.starts_with('"') || text.starts_with('\'');
@@ -36,7 +36,7 @@ std::optional<std::string> take_value(std::string_view& text, std::string_view e
 
 bool at_end(std::string_view text) { return text.empty() || text.front() == '#'; }
 
-// Behind "name =". Nothing where the line is none of the forms.
+// Returns the values after "name ="; nothing if the line has none of the forms.
 std::optional<std::vector<std::string>> values_of(std::string_view text) {
   std::vector<std::string> values;
   text = trimmed(text);
@@ -62,10 +62,10 @@ bool is_name(std::string_view name) {
                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; });
 }
 
-// Options that say how the words are read, and so cannot be among them.
+// Returns whether an option says how the words are read, and so may not be in the file.
 bool of_command_line(std::string_view name) { return name == "config" || name == "as" || name == "help"; }
 
-// Options of which one stands in the other's place: serve refuses both.
+// Pairs of options that exclude each other: serve refuses both together.
 constexpr std::pair<std::string_view, std::string_view> kEither[] = {
     {"--cache-device", "--l1-capacity"},  {"--cache-device", "--prefix-slots"},
     {"--cache-host", "--l2-capacity"},    {"--cache-host", "--prefix-host-mib"},

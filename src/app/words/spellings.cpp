@@ -15,7 +15,7 @@ using Position = Spelling::Position;
 constexpr Position kOwnCommand = Position::own_command;
 constexpr std::string_view kMeasuring = "bench";
 constexpr std::string_view kMeasured = "what bench measures";  // its own command
-constexpr std::string_view kUsual = "steps";                   // measured where nobody says
+constexpr std::string_view kUsual = "steps";                   // measured if no word says
 
 constexpr Spelling kOwn[] = {
     {"", "--device", 1, "--devices=$", {}, {}, false},
@@ -74,7 +74,7 @@ constexpr Spelling kOthers[] = {
 constexpr std::string_view kOtherServers[] = {"rwkv_lightning", "rwkv_lightning_cuda", "albatross", "conrwkv",
                                               "rwkv_infer"};
 
-// A word with the value behind its "=", where it has one.
+// A word, and the value after its "=" if it has one.
 struct Word {
   std::string_view name;
   std::optional<std::string> value;
@@ -90,8 +90,8 @@ bool belongs(const Spelling& row, std::string_view command, std::string_view nam
   return row.old == name && (row.command.empty() || row.command == command);
 }
 
-// The first row of the tables that replaces the word, with `value` where one is given; null: none does. All
-// rows of a word take equally many values.
+// Returns the first row of the tables that replaces the word, with `value` if one is given; null: none does.
+// All rows of a word take equally many values.
 const Spelling* row_of(std::string_view command, std::string_view name, const std::string* value = nullptr) {
   for (const auto& table : {own_spellings(), others_spellings()}) {
     for (const Spelling& row : table) {
@@ -102,7 +102,7 @@ const Spelling* row_of(std::string_view command, std::string_view name, const st
   return nullptr;
 }
 
-// Today's words with the value in place of "$".
+// Returns today's words with the value in place of "$".
 std::vector<std::string> filled(std::string_view now, const std::string& value) {
   std::vector<std::string> words;
   while (!now.empty()) {
@@ -121,15 +121,15 @@ std::string note_of(const Spelling& row, const std::vector<std::string>& now) {
   return fmt::format("{} is spelled {} now", row.old, fmt::join(now, " "));
 }
 
-// Words of a command that are translated one after the other.
+// Translates the words of a command one after the other.
 class Translation {
  public:
   // `into` ends with the command.
   explicit Translation(TodaysWords& into)
       : into_(into), command_(into.words.back()), behind_(into.words.size()) {}
 
-  // Translates words[at] with its value and returns the place of the next one. `as_other`: it is another
-  // server's, whose spellings need no note as long as they have an effect.
+  // Translates words[at] with its value; returns the index of the next word. `as_other`: it is another
+  // server's, whose spellings need no note if they have an effect.
   Result<size_t> take(const std::vector<std::string>& words, size_t at, bool as_other) {
     const Word word = split_word(words[at]);
     const Spelling* const any = row_of(command_, word.name);
@@ -149,7 +149,7 @@ class Translation {
     return at + (apart ? 2 : 1);
   }
 
-  // Takes what bench measures, the word behind it; none where an option says it.
+  // Takes the next word as what bench measures; none if it is an option.
   Result<size_t> take_measured(const std::vector<std::string>& words, size_t at) {
     if (at == words.size() || words[at].starts_with('-')) return at;
     FULMAR_TRY(say(kMeasured, words[at]));
@@ -158,7 +158,7 @@ class Translation {
     return at + 1;
   }
 
-  // Says what bench measures where no word did.
+  // Sets what bench measures if no word did.
   void end_measured() {
     const auto asks = [](const std::string& word) { return word == "--help" || word == "-h"; };
     if (said_by_.contains(kMeasured) || std::any_of(into_.words.begin(), into_.words.end(), asks)) return;
@@ -183,7 +183,7 @@ class Translation {
     return {};
   }
 
-  // Says that two spellings of one option stand beside each other: neither goes before the other.
+  // Fails if two spellings of one option are given together: neither takes precedence.
   Status claim(std::string_view option, std::string_view spelling) {
     return option.starts_with("--") ? say(option, spelling) : Status();
   }
@@ -197,8 +197,8 @@ class Translation {
 
   TodaysWords& into_;
   const std::string command_;
-  size_t behind_;  // the place behind the command, and behind its own one
-  std::map<std::string, std::string, std::less<>> said_by_;  // what today's words say, by which spelling
+  size_t behind_;  // the index after the command, and after its own one
+  std::map<std::string, std::string, std::less<>> said_by_;  // today's words, and the spelling that set each
 };
 
 Status check_server(std::string_view name) {
