@@ -70,7 +70,7 @@ class DotSum {
     return kSigned ? hn::Xor(codes, hn::Set(Bytes(), uint8_t{kAddedToSigned})) : codes;
   }
 
-  // Inline assembly: libhwy 1.0 lacks the intrinsic, and compilers load digits into registers first.
+  // Adds products by inline assembly: libhwy 1.0 lacks the intrinsic, and compilers load digits first.
   template <bool, bool, size_t, size_t>
   HWY_INLINE void add(BytesVec codes, const int8_t* digits) {
     const auto& four = *reinterpret_cast<const char(*)[4]>(digits);

@@ -48,7 +48,7 @@ struct TileBlock {
   // If vectors take two tiles: bytes from a block to the next tile's block, and from scales to its scales.
   size_t next_tile = 0, next_scales = 0;
 
-  // Return four bytes, and an f16 factor, of each output at `byte` bytes into the block of one output.
+  // Returns four bytes, or an f16 factor, of each output at `byte` bytes into the block of one output.
   HWY_INLINE BytesVec four(size_t byte) const { return load(Bytes(), at + 8 * byte + 4 * lane, next_tile); }
   HWY_INLINE SumsVec factor(size_t byte) const {
     const hn::Rebind<uint16_t, Sums> d16;
@@ -90,7 +90,7 @@ HWY_INLINE BytesVec bits(BytesVec v) {
   }
 }
 
-// Return byte kByte of each lane as a signed number, or its bits from kFrom on masked by kMask.
+// Returns byte kByte of each lane as a signed number, or its bits from kFrom on masked by kMask.
 template <size_t kByte>
 HWY_INLINE WholeVec signed_byte(BytesVec v) {
   return hn::ShiftRight<24>(hn::ShiftLeft<24 - 8 * kByte>(hn::BitCast(Whole(), v)));

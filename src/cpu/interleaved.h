@@ -18,7 +18,7 @@ constexpr int64_t kInterleavedOutputs = 8;
 // Returns whether the matrix can be interleaved: by its format, and rows of whole blocks.
 bool can_interleave(const HostMatrix& matrix);
 
-// Return the bytes of the interleaved codes, and the number of scales beside them.
+// Returns the bytes of the interleaved codes, and the number of scales beside them.
 size_t interleaved_bytes(const HostMatrix& matrix);
 int64_t interleaved_scales(const HostMatrix& matrix);
 

@@ -33,8 +33,8 @@ int64_t amx_block_rows(int64_t depth, int parts);
 // Returns the floats of the packed input.
 int64_t amx_packed_floats(int64_t rows, int64_t depth, int parts);
 
-// Pack and multiply like pack_panel and multiply_panel; `row`: of kAmxRowTile, `first`: of kAmxDepth; at most
-// kAmxOutputs outputs a block. Order of summation, the same for every row and block: k ascending.
+// Packs and multiplies like pack_panel and multiply_panel; `row`: of kAmxRowTile, `first`: of kAmxDepth; at
+// most kAmxOutputs outputs a block. Order of summation, the same for every row and block: k ascending.
 void pack_amx(const BlockedProduct& product, int64_t row, int64_t first, int64_t last);
 void multiply_amx(const BlockedProduct& product, const PanelBlock& block);
 

@@ -24,7 +24,7 @@ bool multiplies_codes(DType dtype);
 // (AVX-512 VNNI), and this build uses it.
 bool has_vnni();
 
-// Return the floats of a rounded row of `depth` activations: of its digits, and with the factors of each
+// Returns the floats of a rounded row of `depth` activations: of its digits, and with the factors of each
 // share. Multiples of 64 bytes.
 constexpr int64_t rounded_digit_floats(CodedActivations activations, int64_t depth) {
   return (static_cast<int64_t>(activations) * depth + 63) / 64 * 16;

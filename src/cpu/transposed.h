@@ -75,7 +75,7 @@ bool can_transpose(const HostMatrix& matrix);
 
 constexpr int64_t strips_of(int64_t outputs) { return (outputs + kStripOutputs - 1) / kStripOutputs; }
 
-// Return the bytes of the codes and the factors among them, and the number of scales beside them.
+// Returns the bytes of the codes and the factors among them, and the number of scales beside them.
 size_t transposed_bytes(const HostMatrix& matrix);
 int64_t transposed_scales(const HostMatrix& matrix);
 

@@ -118,6 +118,7 @@ class Engine {
 
   // ---- sessions: these block on the session store, never on the engine; within a listener erase_session
   // blocks on neither. Errors other than those named below mean that the store failed ----
+
   virtual Result<std::vector<SessionInfo>> sessions(const Owner& owner) = 0;
   // Returns the ladder; engines with the same one have the same sessions.
   virtual const SessionLadder* session_ladder() const = 0;

@@ -58,11 +58,13 @@ class EngineLoop final : public Engine {
   };
 
   // ---- doors, any thread
+
   std::vector<SequencePtr> make_rows(std::vector<Ask> asks, const std::shared_ptr<RequestRecord>& record);
   Status let_in(const std::shared_ptr<RequestRecord>& record, std::span<const SequencePtr> rows);
   void call_on_engine(const std::function<void()>& task);
 
   // ---- thread side
+
   void run();
   void guarded(FunctionRef<void()> work);
   enum class StatesOnDevice { lost, readable };

@@ -18,8 +18,8 @@ namespace fulmar {
 class OutputText {
  public:
   OutputText() = default;
-  // `texts` may be null: then nothing is held back. keep_records: take_records() will be called. `until`: see
-  // StopRules.
+  // Starts an empty text. `texts` may be null: then nothing is held back. keep_records: take_records() will
+  // be called. `until`: see StopRules.
   OutputText(std::shared_ptr<const StopTexts> texts, bool include_stop, bool keep_records,
              std::vector<std::string> until = {});
 

@@ -114,7 +114,7 @@ struct Sequence {
   size_t follows_until = 0;
   std::shared_ptr<PrefillProgress> progress;  // of this row, for rows that follow it
 
-  // The next tokens to feed, oldest first.
+  // Returns the next tokens to feed, oldest first.
   std::span<const int32_t> ready() const {
     if (phase == Phase::prefill) return std::span(feed).subspan(fed + begun);
     return std::span(drawn).subspan(drawn_fed);

@@ -24,7 +24,7 @@ struct DraftRoom {
 
 class Speculation {
  public:
-  // `model`: null, or a source of drafts besides n-grams.
+  // Starts with no measurements. `model`: null, or a source of drafts besides n-grams.
   Speculation(const SpeculationOptions& options, const DraftRoom& room, std::unique_ptr<DraftModel> model)
       : options_(options), room_(room), model_(std::move(model)) {}
 

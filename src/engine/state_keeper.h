@@ -63,9 +63,9 @@ class StateKeeper {
   // Frees slot, rewind point and session; commits nothing.
   void release(Sequence& sequence);
 
-  // Save and restore a running row's state, for pause and resume.
+  // Takes out a running row's state, to pause it.
   std::vector<std::byte> take_out(Sequence& sequence);
-  // `claim`: to the session that the row will write to; null: to none any more.
+  // Restores it. `claim`: to the session that the row will write to; null: it writes to none.
   Status put_back(Sequence& sequence, std::span<const std::byte> state, SessionClaimPtr claim);
 
   SessionShelf& sessions() { return sessions_; }

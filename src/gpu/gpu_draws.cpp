@@ -56,7 +56,7 @@ void GpuDraws::pack(GpuOps& ops, std::span<const SampleRow> rows) {
                       " draws go by");
 }
 
-// The other ranks' working memory is as wide as their shard of the vocabulary.
+// Surveys a rank's shard; the other ranks' working memory is as wide as their shard of the vocabulary.
 void GpuDraws::survey(size_t rank, Tensor part, int64_t first, std::span<const SampleRow> rows) {
   End& end = ends_[rank];
   GpuOps& ops = *end.ops;
@@ -137,7 +137,7 @@ void GpuDraws::announce_draw() {
   changed_.notify_all();
 }
 
-// `late` returns the rank that is still missing, or a negative number.
+// Waits while `late` returns a rank that is still missing, until it returns a negative number.
 void GpuDraws::wait(std::unique_lock<std::mutex>& lock, size_t rank, const std::function<int64_t()>& late) {
   const bool come = changed_.wait_for(lock, timeout_, [&] { return closed_ || late() < 0; });
   if (closed_) throw DeviceFailure(reason_);

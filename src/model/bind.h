@@ -25,9 +25,9 @@ namespace fulmar {
 // tensors and adds up the bytes that an import would take.
 class Binder {
  public:
-  // `fingerprint` is updated with what is bound. Devices that share a model's weights share it, too, and bind
-  // in the model's order; null in a dry binder. With a slice, matrices are bound in part; names, shapes and
-  // the fingerprint are the whole matrix's.
+  // Binds on one device. `fingerprint` is updated with what is bound; devices that share a model's weights
+  // share it and bind in the model's order; null in a dry binder. With a slice, matrices are bound in part;
+  // names, shapes and the fingerprint are the whole matrix's.
   Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops, Fingerprint* fingerprint,
          const Slice& slice = {});
 

@@ -42,8 +42,8 @@ struct Placed {
   Slice slice = {};
 };
 
-// Return the layouts of states, and of the rings beside them, for all layers of a model of this shape on this
-// backend.
+// Returns the layout of states, and of the rings beside them, for all layers of a model of this
+// shape.
 StateLayout state_layout_of(const ModelConfig& config, const Ops& ops);
 RingLayout ring_layout_of(const ModelConfig& config, const Ops& ops, const StateWrites& writes);
 

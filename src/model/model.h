@@ -63,6 +63,7 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   // ---- facts
+
   const ModelConfig& config() const { return config_; }
   std::span<const StagePlan> plan() const { return plan_; }
   MemoryPlan memory() const;  // sum over all devices
@@ -85,9 +86,9 @@ class Model {
   // busy.
   int64_t steps_under_way() const { return steps_under_way_; }
 
-  // ---- states
-  // Make the states of `slots` sequences. `layout` is state_layout(), perhaps with another type of the wkv
-  // states; `writes` defaults to how the devices were opened.
+  // Makes the states of `slots` sequences. `layout` is state_layout(), perhaps with
+  // another type of the wkv states; `writes` defaults to how the devices were
+  // opened.
   Result<StatePool> make_states(int64_t slots) { return make_states(state_layout(), slots, state_writes()); }
   Result<StatePool> make_states(const StateLayout& layout, int64_t slots, const StateWrites& writes);
   // Returns how many states fit into this share of every device's free memory.

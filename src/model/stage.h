@@ -41,12 +41,12 @@ class Stage {
   // Throws DeviceFailure if a step timed out waiting for another slice's rank. Call on the rank's thread.
   void check() const;
 
-  // Return the outputs of a step with `wanted` wanted rows: [wanted, C] and [wanted, V]; of the last stage
+  // Returns the outputs of a step with `wanted` wanted rows, [wanted, C] and [wanted, V]; last stage
   // only.
   Tensor hidden(int64_t wanted) const { return outputs_.hidden.slice_rows(0, wanted); }
   Tensor logits() const { return outputs_.logits; }
   Tensor logits(int64_t wanted) const { return outputs_.logits.slice_rows(0, wanted); }
-  // Return a slice's part of the logits, and its first id. The first slice also has the whole logits, valid
+  // Returns a slice's part of the logits, and its first id. The first slice also has the whole logits, valid
   // once all slices have gathered them.
   Tensor part(int64_t wanted) const { return outputs_.part.slice_rows(0, wanted); }
   int64_t part_first() const { return outputs_.part_first; }

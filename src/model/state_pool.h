@@ -45,8 +45,8 @@ class StatePool final : public StateSlots {
   void copy(int64_t from, int64_t to) override;
   // Undoes a slot's last rows, as Ops::roll_back.
   void roll_back(int64_t slot, int64_t rows);
-  // mark saves the ring cursors of these slots; return_to_mark restores one, if a step begun since has not
-  // fed the slot after all (StepInput::drawn).
+  // Saves the ring cursors of these slots; return_to_mark restores one, if a step begun since has not fed the
+  // slot after all (StepInput::drawn).
   void mark(std::span<const int32_t> slots);
   void return_to_mark(int64_t slot);
   void read(int64_t slot, std::span<std::byte> out) override;
@@ -75,7 +75,7 @@ class StatePool final : public StateSlots {
   size_t offset_of(const Holding& part) const {
     return static_cast<size_t>(part.first) * layout_.layer_bytes();
   }
-  // Copy a part's bytes of a state to and from the whole.
+  // Copies a part's bytes of a state into the whole, or from it.
   void put_slice(const Holding& part, std::span<const std::byte> own, std::span<std::byte> whole) const;
   std::vector<std::byte> take_slice(const Holding& part, std::span<const std::byte> whole) const;
 

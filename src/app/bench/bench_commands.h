@@ -11,7 +11,7 @@
 
 namespace fulmar {
 
-// Add a command with its own options to the parser; the one that is asked for sets what main runs.
+// Adds a command with its own options to the parser; the one that is asked for sets what main runs.
 void add_bench_steps(CLI::App& bench, Command& chosen);
 void add_bench_kernels(CLI::App& bench, Command& chosen);
 void add_bench_drafts(CLI::App& bench, Command& chosen);

@@ -80,7 +80,7 @@ class DraftFeeder {
 // step, and feeds its guesses to copies of the states.
 class Drafter {
  public:
-  // `states`: twice as many as sequences.
+  // Drafts with `states` for twice as many slots as sequences.
   Drafter(const BenchedModel& on, StatePool& states) : states_(states), feeder_(on, states) {}
 
   void draft(std::span<const int64_t> counted, int64_t drafts) {
@@ -100,7 +100,7 @@ class Drafter {
 
 class DraftBench {
  public:
-  // `drafter`: null if drafts cost nothing.
+  // Measures with `drafter`, or null if drafts cost nothing.
   DraftBench(const BenchedModel& target, StatePool& states, Drafter* drafter,
              const DraftBenchOptions& options)
       : states_(states), feeder_(target, states), drafter_(drafter), options_(options) {}

@@ -105,7 +105,7 @@ double bench_tokenizer(const Tokenizer& tokenizer);
 // Returns median, least and most; `values` is not empty.
 Spread spread_of(std::vector<double> values);
 
-// Parse the texts of --decode, --prefill and --mixed: "1,4,16", "1x512,8x512" and "320+4x64". Empty: none.
+// Parses the texts of --decode, --prefill and --mixed: "1,4,16", "1x512,8x512" and "320+4x64". Empty: none.
 Result<std::vector<int64_t>> parse_counts(std::string_view text);
 Result<std::vector<PrefillShape>> parse_prefills(std::string_view text);
 Result<std::vector<MixedShape>> parse_mixed(std::string_view text);

@@ -50,8 +50,8 @@ std::string_view name_of(SchemaVerdict::Status status);
 SchemaVerdict judge_schema(const SchemaCase& one, const Tokenizer& tokenizer,
                            const std::shared_ptr<const TokenTree>& tree);
 
-// Convert a verdict to one JSON object and back; `with_masks`: with the time of each mask. verdict_of returns
-// nothing for text that is no verdict.
+// Converts a verdict to one JSON object, or back; `with_masks`: with the time of each mask. verdict_of
+// returns nothing for text that is no verdict.
 std::string json_of(const SchemaVerdict& verdict, bool with_masks);
 std::optional<SchemaVerdict> verdict_of(std::string_view json);
 

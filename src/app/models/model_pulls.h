@@ -20,7 +20,7 @@ Result<PullOptions> usual_pull_options(const std::string& endpoint);
 
 class ModelPulls {
  public:
-  // `folder`: the target; empty: the folder of models. `most_bytes`: of one
+  // Starts the thread. `folder`: the target; empty: the folder of models. `most_bytes`: of one
   // pull.
   ModelPulls(std::filesystem::path folder, int64_t most_bytes);
   // Cancels the running pull and answers those that wait.

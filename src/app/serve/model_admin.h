@@ -37,8 +37,8 @@ Status check_precision(const std::string& name);
 
 class LocalAdmin : public ModelAdmin {
  public:
-  // Registry and ladders must outlive it. `model` and `engine` apply to every model, but for its file and
-  // vocabulary.
+  // Starts the thread of jobs. Registry and ladders must outlive it. `model` and `engine` apply to every
+  // model, but for its file and vocabulary.
   LocalAdmin(ModelRegistry& models, SessionLadders& sessions, ModelFlags model, ServeEngineFlags engine,
              AdminOptions options);
   // Waits for the running job; those that wait are dropped.

@@ -124,7 +124,7 @@ std::string note_of(const Spelling& row, const std::vector<std::string>& now) {
 // Translates the words of a command one after the other.
 class Translation {
  public:
-  // `into` ends with the command.
+  // Translates into `into`, which ends with the command.
   explicit Translation(TodaysWords& into)
       : into_(into), command_(into.words.back()), behind_(into.words.size()) {}
 

@@ -7,7 +7,7 @@
 
 namespace fulmar::gpu {
 
-// Return g and q of this thread's lane 4g + q.
+// Returns g, or q, of this thread's lane 4g + q.
 __device__ __forceinline__ int fragment_group() {
   const int lane = threadIdx.x % kWarp;
   return lane / 4;

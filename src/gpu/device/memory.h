@@ -9,8 +9,8 @@
 
 namespace fulmar::gpu {
 
-// Allocate `bytes` of device memory, or of pinned host memory that the device maps. The error names the bytes
-// asked for and, for device memory, those free.
+// Allocates `bytes` of device memory, or of pinned host memory that the device maps. The error names the
+// bytes asked for and, for device memory, those free.
 Result<Buffer> allocate_device(size_t bytes);
 Result<Buffer> allocate_pinned(size_t bytes);
 

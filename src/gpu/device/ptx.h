@@ -99,7 +99,7 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity
       : "memory");
 }
 
-// Copy `bytes` bytes to shared memory (the barrier counts completion), or from it; addresses and sizes are
+// Copies `bytes` bytes to shared memory (the barrier counts completion), or from it; addresses and sizes are
 // multiples of 16.
 __device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
   FULMAR_BULK("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
@@ -117,7 +117,7 @@ __device__ __forceinline__ void bulk_store(void* to, const void* from, uint32_t 
 __device__ __forceinline__ void fence_async_proxy() {
   FULMAR_BULK("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Wait until at most kPending of this thread's bulk stores still read shared memory; until all are written.
+// Waits until at most kPending of this thread's bulk stores still read shared memory; until all are written.
 template <int kPending>
 __device__ __forceinline__ void bulk_wait_read() {
   FULMAR_BULK("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");

@@ -30,7 +30,7 @@ class Upload {
   using UsePiece = std::function<void(const void* raw, int64_t first, int64_t rows)>;
   void rows(const Queue& queue, const std::byte* host, size_t row_bytes, int64_t count, int64_t grain,
             const UsePiece& f);
-  // Copy plain bytes to the device (send) or from it (fetch); return when they have arrived.
+  // Copies plain bytes to the device (send) or from it (fetch); returns when they have arrived.
   void send(const Queue& queue, void* target, const void* host, size_t bytes);
   void fetch(const Queue& queue, void* host, const void* source, size_t bytes);
   // Waits for the uploads so far; returns whether a finite number did not fit its type since the last call.

@@ -135,7 +135,7 @@ __device__ __forceinline__ void no_such_instruction() { __builtin_trap(); }
 
 }  // namespace fulmar::gpu
 
-// Shuffle among the 32 lanes of a warp, half of a wave on targets whose waves have 64.
+// Shuffles among the 32 lanes of a warp, half of a wave on targets whose waves have 64.
 template <class T>
 __device__ __forceinline__ T __shfl_sync(unsigned, T x, int lane, int width = 32) {
   return __shfl(x, lane, width);
@@ -160,7 +160,7 @@ __device__ __forceinline__ void __syncwarp(unsigned = 0xffffffffu) {
   __builtin_amdgcn_wave_barrier();
 }
 
-// Load and store without cache hints.
+// Loads, or stores, without cache hints.
 template <class T>
 __device__ __forceinline__ T __ldcs(const T* p) {
   return *p;

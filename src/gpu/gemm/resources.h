@@ -30,7 +30,7 @@ struct GemmResources {
   Buffer decoded[kQueues] = {};  // products of different queues run at the same time
 
   float* partial_sums(size_t bytes) const { return static_cast<float*>(workspace(bytes)); }
-  // Return the first of `wanted` counters; they are zero, and the launch must leave them zero.
+  // Returns the first of `wanted` counters; they are zero, and the launch must leave them zero.
   uint32_t* value_counters(size_t wanted) const {
     FULMAR_CHECK(wanted <= kValueCounters);
     return static_cast<uint32_t*>(counters.data());

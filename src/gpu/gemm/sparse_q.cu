@@ -134,7 +134,7 @@ class ValueProduct {
  public:
   static constexpr int kAhead = kTiles == 1 ? (has_supers(kKind) ? 3 : 4) : 2;  // steps in flight
 
-  // out: the lane's first output
+  // Starts the products of a lane; out: its first output.
   __device__ ValueProduct(const PackedValueArguments<T>& a, int out, const uint32_t* table)
       : a_(a), out_(out), table_(table) {}
 

@@ -66,7 +66,7 @@ __device__ __forceinline__ Float2 leave_head(const Float2& y, const Float2& r, c
   return {{(normal.x[0] + agreement * v.x[0]) * g.x[0], (normal.x[1] + agreement * v.x[1]) * g.x[1]}};
 }
 
-// The same functions with four channels per lane and two heads per warp, for kernels bound by memory.
+// Sums over half a warp: the functions below have four channels per lane and two heads per warp.
 __device__ __forceinline__ float half_warp_sum(float x) {
 #pragma unroll
   for (int offset = kWarp / 4; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);

@@ -58,7 +58,7 @@ __device__ __forceinline__ void pack_state(const WalkState& state, Passed& passe
   }
 }
 
-// Return the accumulator tile, and the column g within it, that hold key channel `key`.
+// Returns the accumulator tile, and the column g within it, that hold key channel `key`.
 __device__ constexpr int tile_of(int key) { return key % 16 / 2; }
 __device__ constexpr int column_of(int key) { return 2 * (key / 16) + key % 2; }
 

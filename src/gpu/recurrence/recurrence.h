@@ -15,18 +15,18 @@
 
 namespace fulmar::gpu {
 
-// ---- token by token
-// Update the states and write y; skip sequences of more than `longest` rows. With `leaves` (heads of 64 only)
-// the head end is fused: y = (head_norm(output) + bonus) * g, without bonus in RWKV-6. `multiprocessors`: SMs
-// of the device.
+// Updates the states token by token and writes y; skips sequences of more than
+// `longest` rows. With `leaves` (heads of 64 only) the head end is fused: y =
+// (head_norm(output) + bonus) * g, without bonus in RWKV-6. `multiprocessors`: SMs of
+// the device.
 void wkv7(const Queue&, const Batch&, const TimeMix7&, const Projected7&, StateField wkv, Tensor y,
           int64_t longest, int multiprocessors, bool leaves = false);
 void wkv6(const Queue&, const Batch&, const TimeMix6&, const Projected6&, StateField wkv, Tensor y,
           int64_t longest, int multiprocessors, bool leaves = false);
 
-// ---- deferred state writes
-// Replays the pending rows of one slot's ring into the states of all layers, in place; `states` is the slot's
-// state or a copy of it.
+// Replays the pending rows of one slot's ring (deferred state writes) into the
+// states of all layers, in place; `states` is the slot's state or a copy of
+// it.
 void replay_ring(const Queue&, const State&, int64_t slot, std::byte* states);
 
 // ---- in chunks
@@ -57,7 +57,7 @@ size_t wkv6_chunk_workspace(int64_t chunks, int64_t n_head);  // bytes
 void wkv6_chunk(const Queue&, const Batch&, const Chunks&, int64_t n_head, const float* bonus,
                 const Projected6&, StateField wkv, Tensor y, void* workspace, int multiprocessors);
 
-// ---- the same by tiles (tile.h)
+// Returns the bytes of the workspace; the functions below do the same by tiles (tile.h).
 size_t wkv7_tiles_workspace(int64_t chunks, int64_t n_head);  // bytes
 void wkv7_tiles_prepare(const Queue&, const Chunks&, int64_t n_head, const Projected7&, const RawProjected7&,
                         void* workspace);

@@ -81,7 +81,7 @@ class StagePieces {
   static constexpr int kDecays = kHeadSize * sizeof(float) / sizeof(uint4);
   static_assert(kChunk * kHeadSize / kPiece == kTileWalkThreads && 2 * kSmall <= kTileWalkThreads);
 
-  // Return the offsets of piece i in padded rows of 64 and of 16.
+  // Returns the offset of piece i in padded rows of 64 and of 16.
   static __device__ constexpr int wide_place(int i) {
     return i / (kHeadSize / kPiece) * (kWideRow / kPiece) + i % (kHeadSize / kPiece);
   }

@@ -35,7 +35,7 @@ void wkv_single(const Queue&, int version, const Batch&, int64_t n_head, const W
 // Launches wkv_deferred.cu: deferred writes by batch.ring (replay, append, write); heads of 64 channels.
 void wkv_deferred(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&,
                   const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int64_t longest);
-// Return whether `heads` (of all sequences) are few enough for wkv_few.cu, and launch it.
+// Returns whether `heads` (of all sequences) are few enough for wkv_few.cu; wkv_few launches it.
 bool suits_wkv_few(int64_t heads, int multiprocessors);
 void wkv_few(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&, const LeaveWeights&,
              bool leaves, StateField wkv, Tensor y, int64_t longest, int multiprocessors);
@@ -100,7 +100,7 @@ __device__ __forceinline__ float row_sums(const float (&x)[1], int) {
   return sum;
 }
 
-// Load one number for each of a thread's state rows.
+// Loads one number for each of a thread's state rows.
 __device__ __forceinline__ Float4 load_rows(const float* p, const float (&)[4][kKeys]) { return load4(p); }
 __device__ __forceinline__ Float4 load_rows(const float* p, const float (&)[1][kKeys]) { return {{*p}}; }
 

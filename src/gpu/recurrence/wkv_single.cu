@@ -65,8 +65,8 @@ struct SlotStep {
   RingStep ring;
 };
 
-// Load states and tokens. With bulk copies one thread issues all copies of a stage; without, every thread
-// issues some.
+// Loads a state; the functions below load tokens and rows. With bulk copies one thread issues all copies of a
+// stage; without, every thread issues some.
 template <class T>
 __device__ __forceinline__ void fetch_state(SinglesShared<T>& shared, int place, const Half* from,
                                             uint32_t more_bytes) {

@@ -120,7 +120,7 @@ struct KeptIds {
   double share;    // fraction of its weight that each of them keeps
 };
 
-// Step 3: narrows `from` to the ids that the limits can keep, listed where they are few enough.
+// Narrows `from` to the ids that the limits can keep, listed where they are few enough (step 3).
 __device__ KeptIds cut(const SampleJob& job, double total, Candidates& from, SelectMemory& shared) {
   const bool counted = job.top_k > 0 && job.top_k < from.vocab;
   const double wanted = job.top_p < 1.0f ? job.top_p * total * kMassUnits : kNoMassLimit;
@@ -142,7 +142,7 @@ __device__ KeptIds cut(const SampleJob& job, double total, Candidates& from, Sel
   return {true, place, fmin(fmax(fmin(by_mass, by_count), 0.0), 1.0)};
 }
 
-// Step 4: draws from what the limits have kept, in order of likelihood.
+// Draws from what the limits have kept, in order of likelihood (step 4).
 __device__ int draw_cut(const SampleJob& job, Candidates from, const KeptIds& cut, SelectMemory& shared) {
   const Measure measure{job.power};
   Candidates above = from;

@@ -121,7 +121,7 @@ __device__ __forceinline__ bool as_they_are(const SampleJob& job) {
   return job.biases == 0 && job.penalties == 0 && job.banned == 0 && job.mask_words == 0 && job.noise == 0;
 }
 
-// Return a job's logits, and its working memory, in a part.
+// Returns a job's logits, and its working memory, in a part.
 __device__ __forceinline__ LogitsPiece logits_piece(const VocabularyPart& part, const SampleJob& job) {
   return {part.logits + job.logits_row * part.stride - part.begin, part.begin, part.end};
 }

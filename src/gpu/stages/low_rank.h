@@ -25,7 +25,7 @@ void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_
 void finish_panels7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
                     const Projected7&, int multiprocessors);
 
-// ---- RWKV-6: any number of rows
+// Returns whether mix6 and decay6 support the matrix; any number of rows.
 bool suits_low_rank6(Tensor low, const Weight& second);
 // Sets mixed[i] = z + (previous - z) * (mix row i + low part i @ mix_w2[i]^T); low [rows, 5 * Rm] after tanh.
 void mix6(const Queue&, const TimeMix6&, Tensor z, Tensor previous, Tensor low,

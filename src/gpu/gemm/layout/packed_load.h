@@ -423,7 +423,7 @@ __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece,
 // Returns where 16-byte vector `vector` of a row of inputs lies within the row in shared memory (swizzle):
 // the eight rows that load_matrices reads hit different banks.
 __device__ __forceinline__ int packed_input(int row, int vector) { return vector ^ (row & 7); }
-// Return the row, of eight, and the vector of group j whose address this lane passes to load_matrices.
+// Returns the row, of eight, and the vector of group j whose address this lane passes to load_matrices.
 __device__ __forceinline__ int matrix_row() { return threadIdx.x % 8; }
 __device__ __forceinline__ int matrix_vector(int j) {
   return j * 4 + static_cast<int>(threadIdx.x) % kWarp / 8;
@@ -435,7 +435,7 @@ __device__ __forceinline__ int stored_vector(int j) {
 }
 
 enum class CodeOrder : uint8_t { fragments, stored };
-// Return the row, of eight, whose inputs a lane loads, and its right operands of group j.
+// Returns the row, of eight, whose inputs a lane loads, and its right operands of group j.
 template <CodeOrder kOrder>
 __device__ __forceinline__ int input_row() {
   return kOrder == CodeOrder::stored ? fragment_group() : matrix_row();

@@ -55,7 +55,7 @@ __device__ __forceinline__ float4 load_cluster(uint32_t there) {
 
 // ---- setmaxnreg
 
-// Lower or raise the registers of each thread to kCount; all threads of a warp group call
+// Lowers or raises the registers of each thread to kCount; all threads of a warp group call
 // together.
 template <int kCount>
 __device__ __forceinline__ void setmaxnreg_dec() {
@@ -134,7 +134,7 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Keep the compiler from reading a sum before this point, after wgmma_wait, and from computing an operand in
+// Keeps the compiler from reading a sum before this point, after wgmma_wait, and from computing an operand in
 // registers after it, before wgmma_fence.
 __device__ __forceinline__ void wgmma_pin(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
 __device__ __forceinline__ void wgmma_pin(uint32_t& operand) { asm volatile("" : "+r"(operand)::"memory"); }

@@ -51,7 +51,7 @@ struct PanelOperands {
 
   CUtensorMap weight[kMostGemms], in[kMostGemms];
 
-  // Called before the block synchronises for the first time.
+  // Prepares a block; called before it synchronises for the first time.
   __device__ __forceinline__ void prepare() const {}
 
   __device__ __forceinline__ void bring(const Panels& panels, const Ring<Shape>& ring) const {

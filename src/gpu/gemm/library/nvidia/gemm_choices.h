@@ -58,7 +58,7 @@ class GemmChoices {
   std::map<GemmKey, GemmAlgorithm> known_;
 };
 
-// Return the file's text, and its content: nothing if the text is incomplete or of another identity.
+// Returns the file's text, and its content: nothing if the text is incomplete or of another identity.
 std::string write_gemm_choices(std::string_view identity, const std::map<GemmKey, GemmAlgorithm>&);
 std::optional<std::map<GemmKey, GemmAlgorithm>> read_gemm_choices(std::string_view text,
                                                                   std::string_view identity);

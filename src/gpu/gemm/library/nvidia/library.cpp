@@ -235,7 +235,7 @@ struct VendorGemm::Library {
 
   // Enqueues the product. Returns false, and launches nothing, where the library has no such product.
   bool run(const Queue&, Tensor in, const Weight&, Tensor out, const GemmOperands&);
-  // Return the product's algorithm; the first product of a kind has candidates timed.
+  // Returns the product's algorithm; the first product of a kind has candidates timed.
   const Chosen& chosen_for(const Queue&, Tensor in, const Weight&, Tensor out, const GemmOperands&);
   const Chosen& choose(const Queue&, const GemmKey& exact, Tensor in, const Weight&, Tensor out,
                        const GemmOperands&);
