@@ -167,8 +167,8 @@ void EngineLoop::cancel_known() {
   obey_cancels();
 }
 
-// Runs work that may use the device or run out of memory, and never throws. After an exception nobody can
-// tell what is half done, so the engine ends, but states on the device can still be read.
+// Runs work that may use the device or run out of memory, and never throws. After an exception it is unknown
+// what is half done, so the engine ends, but states on the device can still be read.
 void EngineLoop::guarded(FunctionRef<void()> work) {
   try {
     work();

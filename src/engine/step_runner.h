@@ -23,9 +23,9 @@ struct StepPart {
   int64_t drafts = 0;
 };
 
-// One step, from its parts to the tokens drawn. Outputs are taken on the thread that drives the device that
-// has them: until the step is over nobody else touches prompt_scores and embedding_sum of its sequences, and
-// nobody changes what decides their draws.
+// One step, from its parts to the tokens drawn. The thread that drives the device with the outputs takes
+// them: until the step is over no other thread touches prompt_scores and embedding_sum of its sequences, or
+// changes what decides their draws.
 class RunningStep {
  public:
   explicit RunningStep(std::vector<StepPart> parts) : parts_(std::move(parts)) { pack(); }
@@ -77,7 +77,7 @@ class RunningStep {
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::vector<int32_t> token_, start_, slot_, wanted_row_;
   std::vector<uint8_t> revocable_;
-  std::deque<PenaltyMemory> memories_;  // of rows after drafts, as they are if those are accepted
+  std::deque<PenaltyMemory> memories_;  // of rows after drafts, as if those were accepted
   std::vector<Wanted> wanted_;
   std::vector<std::vector<SampledToken>> drawn_;
   bool ahead_ = false;
@@ -112,7 +112,7 @@ class StepRunner {
   bool forget(Sequence& sequence);
   // Waits for the oldest step and advances `fed` and `drawn_fed` of its sequences.
   RunningStep::Outcome finish();
-  // Forgets the steps under way after a failure of devices, once no thread uses them any more.
+  // Forgets the steps under way after devices have failed, once no thread uses them.
   void abandon();
 
  private:

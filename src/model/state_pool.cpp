@@ -156,7 +156,7 @@ void StatePool::write(int64_t slot, std::span<const std::byte> from) {
       rank.ops().write_slot(part.state, slot, own);
       continue;
     }
-    // Posts a copy of the bytes, so that nobody waits for the steps before.
+    // Posts a copy of the bytes, so that the caller does not wait for earlier steps.
     auto bytes = part.slice.whole() ? std::vector<std::byte>(own.begin(), own.end()) : take_slice(part, from);
     rank.post([&ops = rank.ops(), state = part.state, slot,
                bytes = std::make_shared<std::vector<std::byte>>(std::move(bytes))] {

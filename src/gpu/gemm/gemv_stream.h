@@ -53,8 +53,8 @@ constexpr size_t stream_shared_bytes(int64_t k, int64_t rows = 1) {
   constexpr int64_t kOfBlock = kStreamWarps * kStreamPiece;
   return static_cast<size_t>((k + kOfBlock - 1) / kOfBlock * kOfBlock * rows) * 2 * sizeof(uint16_t);
 }
-// The most shared memory to take: it comes out of the L1 cache, through which weights come, and 28 KiB of
-// cache instead of more cost a tenth of the speed.
+// The most shared memory to take: it reduces the L1 cache, through which weights come. With 28 KiB of cache
+// left the speed was a tenth lower.
 constexpr size_t kMostStreamShared = size_t{64} << 10;
 
 // Inputs that another kernel has stored. `source(i)` returns those of tile i.

@@ -29,7 +29,7 @@ struct Rule {
   int least_products, most_products;  // of one launch
   GemmShape shape;
   int64_t least_rows, most_rows;
-  int64_t least_filled = 0;  // percent of the multiprocessors that wgmma must fill
+  int64_t least_filled = 0;  // percent of the SMs that wgmma must fill
 };
 constexpr Rule kRules[] = {
     {&kSparseKernel, 1, 1, GemmShape::any, 1, kMostSkinnyRows},

@@ -14,7 +14,7 @@ namespace fulmar::gpu {
 // Returns the share of a skinny kernel that runs alone: two blocks per SM.
 inline LaunchShare whole_gpu(const GemmDevice& device) { return {2 * device.multiprocessors}; }
 
-// Returns the products in the form of run_row's, stored in `rows`.
+// Returns the products as Gemvs, stored in `rows`.
 inline std::span<const Gemv> gemvs_of(GemmList products, Gemv (&rows)[kMostGemms]) {
   size_t count = 0;
   for (const Gemm& one : products) {

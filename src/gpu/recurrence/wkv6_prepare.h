@@ -47,7 +47,7 @@ struct alignas(16) Prepare6Shared {
   float half_sum[2][kHeadSize];
 };
 
-// One channel of half a chunk; rows past the end are zero, which leaves the state as it is.
+// One channel of half a chunk; rows past the end are zero, which leaves the state unchanged.
 struct Column {
   float r[kThreadRows], k[kThreadRows], v[kThreadRows];
   // running sums of log decays, with and without the row's own

@@ -187,7 +187,7 @@ __device__ __forceinline__ DecaySums sum_decays(const ChannelRow (&rows)[kWarpRo
 }
 
 // Fills `shared` and the parts of `out` that need no products. A warp has four rows, a lane two channels.
-// Rows past the end are zero, which leaves the state as it is.
+// Rows past the end are zero, which leaves the state unchanged.
 template <class Chunk>
 __device__ void scale_rows(const ChannelRow (&rows)[kWarpRows], Prepare7Shared& shared, Chunk& out) {
   const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp), t0 = warp * kWarpRows;

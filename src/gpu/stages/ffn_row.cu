@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(kFfnThreads) sum_parts_kernel(const __grid_con
   for (int i = 0; i < kSumGroups; i++) total += group_sum[i][threadIdx.x];
   if (a.gate != nullptr) total *= sigmoid(to_float(a.gate[c]));
   if (a.x != nullptr) {
-    atomicAdd(a.x + c, total);  // nobody else writes it: an add that need not wait for a load
+    atomicAdd(a.x + c, total);  // no other thread writes here: an add without waiting for a load
   } else {
     a.out[c] = from_float<T>(total);
   }

@@ -11,7 +11,7 @@
 //            (scale, minimum)
 //   supers   q4_k: [tiles][in / 256][16 outputs] (d, dmin) in f16
 //   q6_k has the low four bits of its codes as codes, the scales of 16 inputs each (two bytes) as factors, d
-//   in supers, and the upper two bits of its codes, [tiles][pieces][g, then g + 8][lanes] of 8 bytes, behind
+//   in supers, and the upper two bits of its codes, [tiles][pieces][g, then g + 8][lanes] of 8 bytes, after
 //   them.
 // Scales beside codes stay f32 [out, in / group].
 //
