@@ -45,7 +45,7 @@ struct Gemv {
   const float* mix = nullptr;  // f32 [K], where inputs are made
 };
 
-bool suits_gemv(const Weight& weight);
+bool suits_gemv(const Weight& weight);  // 16-bit [outs, K], 16-byte aligned; K a multiple of 64 up to 16,384
 // Returns whether `blocks` concurrent blocks can make their own inputs (RowNorm).
 bool suits_made_inputs(std::span<const Gemv>, int64_t blocks);
 

@@ -19,8 +19,8 @@ struct SparsePlan {
 // No batch up to this size has padding rows: which inputs are skipped changes the order of the sums.
 constexpr int64_t kMostSparseRows = 8;
 
-constexpr int kSparseOuts = 128;  // outputs of a block; each block has a counter
-bool suits_sparse(int64_t rows, const Weight& weight);
+constexpr int kSparseOuts = 128;                        // outputs of a block; each block has a counter
+bool suits_sparse(int64_t rows, const Weight& weight);  // 16-bit [K, outs]: outs of 128, K of 512
 SparsePlan plan_sparse(int64_t rows, int64_t in, int64_t out, int multiprocessors);
 
 // What the split-K slices of a launch share. partial: plan.partial_bytes; counters: zero before and after.

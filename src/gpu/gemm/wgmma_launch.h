@@ -16,14 +16,14 @@ struct WgmmaLaunch {
   std::span<const Float8Input> inputs = {};  // E4M3 codes of the inputs, for the kernel that takes them
 };
 
-bool by_wgmma(const Kernel*);
+bool by_wgmma(const Kernel*);  // whether it is one of the wgmma kernels
 
 // Returns how many counters a launch needs: none if blocks take whole tiles.
 inline size_t counters_of(const WgmmaPlan& plan) {
   return plan.steps_each == 0 ? 0 : static_cast<size_t>(plan.tiles);
 }
 
-WgmmaPlan plan_of(const WgmmaLaunch&, const WgmmaRoom&, bool whole = false);
+WgmmaPlan plan_of(const WgmmaLaunch&, const WgmmaRoom&, bool whole = false);  // whole: whole tiles only
 void launch_by_wgmma(const Queue&, const WgmmaLaunch&, const WgmmaPlan&, const WgmmaWork&);
 
 // Plans the launch, takes working memory and enqueues it. On side queues blocks take whole tiles, because the
