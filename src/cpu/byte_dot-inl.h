@@ -105,8 +105,8 @@ HWY_INLINE SignedBytesVec with_sign_of(SignedBytesVec x, SignedBytesVec of) {
 #endif
 }
 
-// Forces a sum to be computed here: otherwise compilers add up after all products, of which there are more
-// than registers.
+// Forces a sum to be computed here: otherwise compilers add up after all products, of which
+// there are more than registers.
 HWY_INLINE void pin_sum(PairsVec& sum) {
 #if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
   asm("" : "+x"(sum.raw));

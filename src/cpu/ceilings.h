@@ -1,5 +1,5 @@
-// Measures how fast this machine reads and copies memory and multiplies, with the threads that kernels
-// use.
+// Measures how fast this machine reads and copies memory and multiplies, with
+// the threads that kernels use.
 #pragma once
 
 #include <cstddef>

@@ -207,9 +207,9 @@ FULMAR_AMX_INLINE void load_right(const float* first, int64_t next) {
   if constexpr (kTwo) _tile_loadd(7, first + next, kRowBytes);
 }
 
-// Adds up two tiles of outputs by two of rows, or fewer, over a range of terms: sums [outputs][rows] of a
-// tile, then those of the second outputs. The low part of split weights is multiplied by all parts of the
-// inputs but the last.
+// Adds up two tiles of outputs by two of rows, or fewer, over a range of terms: sums
+// [outputs][rows] of a tile, then those of the second outputs. The low part of split weights is
+// multiplied by all parts of the inputs but the last.
 template <int kParts, bool kSplitWeights, bool kTwoOutputs, bool kTwoRows>
 FULMAR_AMX void multiply_tiles(const WeightTiles& weight, const float* in, int64_t next_rows, int64_t tiles,
                                bool fresh, float (*sums)[kOutTiles][kTileWords]) {

@@ -18,12 +18,12 @@ constexpr int64_t kAmxDepth = 32;    // terms
 constexpr int64_t kAmxOutputs = 32;  // most outputs of a block
 constexpr int64_t kAmxRowTile = 48;  // rows that are packed together; kPanelRows is a multiple
 
-// Returns whether this processor has AMX for bf16 and the operating system lets the program use it; asks the
-// system once.
+// Returns whether this processor has AMX for bf16 and the operating system lets the program
+// use it; asks the system once.
 bool has_amx();
 
-// Returns whether a weight suits AMX: 16-bit floats, row-major or transposed (transposed.h), of whole tiles
-// of terms.
+// Returns whether a weight suits AMX: 16-bit floats, row-major or transposed
+// (transposed.h), of whole tiles of terms.
 bool suits_amx(const Weight& weight);
 
 // Returns the most rows of a block: at most kPanelRows, and so few that their packed input stays in the L2

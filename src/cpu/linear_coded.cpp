@@ -1,5 +1,5 @@
-// A tile of outputs lies in the lanes of a vector, so nothing is added across lanes; an unpacked weight is
-// used for several rows.
+// A tile of outputs lies in the lanes of a vector, so nothing is added across lanes; an unpacked
+// weight is used for several rows.
 #include "cpu/linear_coded.h"
 
 #include <algorithm>
@@ -185,8 +185,8 @@ HWY_INLINE void add_four(const TileBlock& block, const RowsAtOnce<kDigits, kRows
   }
 }
 
-// Joins the digits' sums of a share. With codes of eight bits, 22 bits of activations exceed 32: their lowest
-// digit joins in f32.
+// Joins the digits' sums of a share. With codes of eight bits, 22 bits of activations exceed 32:
+// their lowest digit joins in f32.
 template <bool kSigned, size_t kDigits>
 HWY_INLINE SumsVec join_digits(const DotSum (&dot)[kDigits]) {
   const Sums d;
@@ -226,8 +226,8 @@ struct PrefetchAhead {
   size_t l1, l2;  // bytes
 };
 
-// Prefetches for a share some of the block's lines: all of them together are more than can be in
-// flight.
+// Prefetches for a share some of the block's lines: all of them together are
+// more than can be in flight.
 template <class Loader, size_t kShareIndex>
 HWY_INLINE void fetch_ahead(const TileBlock& block, const PrefetchAhead& ahead) {
   constexpr size_t kShares = Loader::kBlock / Loader::kShare;

@@ -42,9 +42,9 @@ struct RoundedRows {
   int64_t rows = 0;
 };
 
-// Rounds one of the rows that are multiplied together. `to` has room for all of them, rounded_row_floats
-// each, 64-byte aligned, in the order that coded_outputs reads. A number that is not finite makes all outputs
-// of its row NaN.
+// Rounds one of the rows that are multiplied together. `to` has room for all of them,
+// rounded_row_floats each, 64-byte aligned, in the order that coded_outputs reads. A number that is not
+// finite makes all outputs of its row NaN.
 void round_row(const RoundedRows& rows, int64_t row, const float* in, float* to);
 
 // out[r][o] = sum over k of weight[o][k] * in[r][k].

@@ -77,8 +77,8 @@ void decode_interleaved(const DotProduct& p, size_t tile, size_t first, size_t c
   }
 }
 
-// Decodes interleaved weights [first, first + count) of the outputs from `output` on, of which `outputs`
-// exist.
+// Decodes interleaved weights [first, first + count) of the outputs from `output`
+// on, of which `outputs` exist.
 template <class Loader>
 struct InterleavedDecoder {
   static void decode(const DotProduct& p, size_t output, size_t outputs, size_t first, size_t count,

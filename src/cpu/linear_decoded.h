@@ -1,6 +1,6 @@
-// Products of interleaved (interleaved.h) or transposed weights (transposed.h) with many rows: sixteen
-// outputs are decoded to f32 in cache, a part of the depth at a time, and multiplied by every row. Knows
-// nothing of threads.
+// Products of interleaved (interleaved.h) or transposed weights (transposed.h) with many rows:
+// sixteen outputs are decoded to f32 in cache, a part of the depth at a time, and multiplied
+// by every row. Knows nothing of threads.
 #pragma once
 
 #include <cstdint>

@@ -252,8 +252,8 @@ void multiply_row_f8(const DotProduct& p, int64_t first, int64_t last) {
 }
 #endif
 
-// Multiplies quantised weights: a tile's part of the rows is decoded into the first level and multiplied by
-// every group of rows.
+// Multiplies quantised weights: a tile's part of the rows is decoded into the first level and
+// multiplied by every group of rows.
 void multiply_decoded(const DotProduct& p, int64_t first, int64_t last) {
   static_assert(kPartDepth == kDecodedRun);
   HWY_ALIGN float decoded[kTileOutputs * kPartDepth];

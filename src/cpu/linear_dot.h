@@ -1,5 +1,5 @@
-// Dot products of stored weights with a few rows of input, for decode of small batches. Knows nothing of
-// threads.
+// Dot products of stored weights with a few rows of input, for decode of small
+// batches. Knows nothing of threads.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ struct DotProduct {
   bool transposed = false;  // the weights; for decoded_outputs
 };
 
-// Computes the outputs [first, last) of every row. Order of summation with one row, unless one_order is set:
-// lane l of a vector of L lanes sums k = l, l + L, l + 2L, ... in four sums over every fourth vector, which
-// are added at the end, then the lanes. With more rows, the same for every number of them: the lanes' sums
-// over each 1,024 terms, then the lanes of each, then these parts. Quantised weights always use the latter
-// order.
+// Computes the outputs [first, last) of every row. Order of summation with one row, unless one_order
+// is set: lane l of a vector of L lanes sums k = l, l + L, l + 2L, ... in four sums over every
+// fourth vector, which are added at the end, then the lanes. With more rows, the same for every
+// number of them: the lanes' sums over each 1,024 terms, then the lanes of each, then these parts.
+// Quantised weights always use the latter order.
 void dot_outputs(const DotProduct& product, int64_t first, int64_t last);
 
 }  // namespace fulmar

@@ -1,5 +1,5 @@
-// The sums of half a strip stay in registers for the inputs of a share; between shares they are in the output
-// itself.
+// The sums of half a strip stay in registers for the inputs of a share; between shares
+// they are in the output itself.
 #include "cpu/linear_sparse.h"
 
 #include <algorithm>

@@ -37,8 +37,8 @@ bool goes_by_amx(const Weight& weight, const LinearMode& mode) { return mode.has
 
 int64_t most_dot_rows(const Weight& weight, const LinearMode& mode) {
   if (!goes_by_amx(weight, mode)) return kMostDotRows;
-  // bf16 weights are operands as stored; f16 is split for every block of rows, and its five products are
-  // slower for few.
+  // bf16 weights are operands as stored; f16 is split for every block of rows, and its
+  // five products are slower for few.
   constexpr int64_t kOfBf16 = 16, kOfF16 = 28;
   if (weight.dtype == DType::bf16) return kOfBf16;
   return mode.activations == CodedActivations::bits22 ? kMostDotRows : kOfF16;

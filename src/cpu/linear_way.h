@@ -1,5 +1,5 @@
-// Chooses how a product is computed: one rule over its rows and the format of its weights. Knows nothing of
-// how each way works.
+// Chooses how a product is computed: one rule over its rows and the format of its weights.
+// Knows nothing of how each way works.
 #pragma once
 
 #include <cstdint>

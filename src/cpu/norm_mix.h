@@ -25,8 +25,8 @@ void multiply(ThreadPool& pool, Tensor a, Tensor b, Tensor out);
 void key_prepare7(ThreadPool& pool, const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk);
 void head_norm(ThreadPool& pool, int64_t n_head, const Norm& ln_x, Tensor y);
 void bonus7(ThreadPool& pool, const TimeMix7& att, const Projected7& p, Tensor y);
-// Computes product[t] = low[t] @ (s_emb[token] + matrix[t]) reshaped to [D, D]; the middle of RWKV-7a's deep
-// embedding.
+// Computes product[t] = low[t] @ (s_emb[token] + matrix[t]) reshaped to [D, D]; the
+// middle of RWKV-7a's deep embedding.
 void multiply_by_token(ThreadPool& pool, const Batch& batch, const ChannelMix7& ffn, Tensor matrix,
                        Tensor low, Tensor product);
 void gather_rows(ThreadPool& pool, Tensor x, const int32_t* rows, Tensor out);

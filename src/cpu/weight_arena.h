@@ -12,8 +12,8 @@ namespace fulmar {
 
 class WeightArena {
  public:
-  // Returns uninitialised memory, 64-byte aligned, valid as long as the arena; an error of kind resource
-  // where there is none.
+  // Returns uninitialised memory, 64-byte aligned, valid as long as the arena; an error of
+  // kind resource where there is none.
   Result<std::byte*> take(size_t bytes);
 
  private:

@@ -55,8 +55,8 @@ bool may_be_fed(const Sequence& sequence, int64_t until_snapshot) {
          !ask.score_prompt && !ask.embed && !ask.mask;
 }
 
-// Returns whether f16 states make bits depend on where steps cut a row, in a mode in which they must
-// not.
+// Returns whether f16 states make bits depend on where steps cut a row, in a
+// mode in which they must not.
 bool rounds_by_steps(StateKeeper& keeper, const EngineOptions& options) {
   return options.prompt_piece > 0 && keeper.pool().layout().wkv_dtype == DType::f16;
 }

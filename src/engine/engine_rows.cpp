@@ -1,5 +1,5 @@
-// A row on the engine's thread: admitted to a slot, its drawn tokens taken and told, ended, its events
-// delivered.
+// A row on the engine's thread: admitted to a slot, its drawn tokens taken and told,
+// ended, its events delivered.
 #include <algorithm>
 
 #include "engine/drawn_token.h"

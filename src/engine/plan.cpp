@@ -31,8 +31,8 @@ void feed_piece(const PlanItem& item, int64_t& fed, StepBudget& remaining) {
   remaining.wanted -= piece.wanted;
 }
 
-// Feeds a prompt more tokens, in addition to `fed`, out of at most `share` prompt rows and `wanted_share`
-// wanted ones.
+// Feeds a prompt more tokens, in addition to `fed`, out of at most `share` prompt rows
+// and `wanted_share` wanted ones.
 void feed_prompt(const PlanItem& item, int64_t share, int64_t wanted_share, int64_t& fed,
                  StepBudget& remaining) {
   if (item.piece > 0) return feed_piece(item, fed, remaining);

@@ -29,10 +29,10 @@ struct QueueUse {
   bool operator==(const QueueUse&) const = default;
 };
 
-// Returns an error saying why a request that takes `more` may not wait in addition to its owner's and others'
-// waiting rows. Where nobody waits, one request may have any number of rows and bytes. `shares`: the owner
-// must leave room for others (room_of()); not set for the server's own requests, nor for all requests of a
-// server without keys.
+// Returns an error saying why a request that takes `more` may not wait in addition to its owner's and
+// others' waiting rows. Where nobody waits, one request may have any number of rows and bytes.
+// `shares`: the owner must leave room for others (room_of()); not set for the server's own requests,
+// nor for all requests of a server without keys.
 Status refuse_waiting(const QueueUse& own, const QueueUse& others, const QueueUse& more, const QueueUse& most,
                       bool shares);
 

@@ -250,9 +250,9 @@ void StateKeeper::roll_back(Sequence& sequence, size_t drawn) {
   sequence.drawn_fed = drawn;
 }
 
-// Writes a slot's pending rows to its state before it is copied, in the mode in which bits must not depend
-// on where copies are made: an f16 state is rounded where it is written, and when it is read with pending
-// rows.
+// Writes a slot's pending rows to its state before it is copied, in the mode in which bits
+// must not depend on where copies are made: an f16 state is rounded where it is written,
+// and when it is read with pending rows.
 void StateKeeper::settle(int64_t slot) {
   const bool rounds = pool_.layout().wkv_dtype == DType::f16 && pool_.ring().write_every > 1;
   if (piece_ > 0 && rounds) pool_.write(slot, pool_.read(slot));

@@ -29,8 +29,8 @@ struct StepPart {
 class RunningStep {
  public:
   explicit RunningStep(std::vector<StepPart> parts) : parts_(std::move(parts)) { pack(); }
-  // Begins a step before the previous draws are known: parts[i] is fed the token of draw number
-  // drawn[i].
+  // Begins a step before the previous draws are known: parts[i] is fed the
+  // token of draw number drawn[i].
   RunningStep(std::vector<StepPart> parts, std::span<const int32_t> drawn);
 
   StepInput input() const { return {token_, start_, slot_, wanted_row_, revocable_}; }
@@ -102,10 +102,10 @@ class StepRunner {
   bool ahead() const { return !steps_.empty() && steps_.back()->ahead(); }
   // Returns the newest step's parts.
   std::span<const StepPart> parts() const;
-  // Enqueues the draws of the newest step, whose parts are one decoding row each, for run-ahead
-  // (asynchronous scheduling); returns false where finish() has to draw. begin_ahead then feeds their
-  // tokens, still unknown to the host, to the parts for which `goes_on` is true; it begins no step where
-  // there are none.
+  // Enqueues the draws of the newest step, whose parts are one decoding row each, for
+  // run-ahead (asynchronous scheduling); returns false where finish() has to draw. begin_ahead
+  // then feeds their tokens, still unknown to the host, to the parts for which `goes_on` is
+  // true; it begins no step where there are none.
   bool begin_draws();
   bool begin_ahead(const std::vector<bool>& goes_on, StatePool& states);
   // Discards an ended row's results of a speculatively started step. Returns whether there is one.

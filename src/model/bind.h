@@ -52,8 +52,8 @@ class Binder {
 
   void fail(Error error);
   Status status() const;
-  // Sets whether what is bound from now on was bound on another device before, and so is in the
-  // fingerprint.
+  // Sets whether what is bound from now on was bound on another device before,
+  // and so is in the fingerprint.
   void repeats(bool again) { repeats_ = again; }
   size_t bytes() const { return bytes_; }  // of backend memory for the weights
   // A copy of columns that a weight points to; keep it as long as the weight.

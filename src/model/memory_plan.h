@@ -42,8 +42,8 @@ struct Placed {
   Slice slice = {};
 };
 
-// Returns the layout of states, and of the rings beside them, for all layers of a model of this
-// shape.
+// Returns the layout of states, and of the rings beside them, for all layers
+// of a model of this shape.
 StateLayout state_layout_of(const ModelConfig& config, const Ops& ops);
 RingLayout ring_layout_of(const ModelConfig& config, const Ops& ops, const StateWrites& writes);
 
@@ -71,8 +71,8 @@ struct StagePlan {
 Result<std::vector<StagePlan>> plan_stages(const Checkpoint& checkpoint, const ModelConfig& config,
                                            std::span<const Placed> stages, const LoadOptions& options);
 
-// Returns how many states fit into `free` bytes in addition to the rest of the plan; -1 if not even that
-// fits.
+// Returns how many states fit into `free` bytes in addition to the rest of the
+// plan; -1 if not even that fits.
 int64_t most_slots(const MemoryPlan& plan, size_t free);
 
 // Fails (resource), with all numbers, if a device lacks memory for its stages together.

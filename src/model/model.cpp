@@ -258,8 +258,8 @@ void StepOutputs::sample(std::span<const SampleRow> rows, std::span<SampledToken
   model_.draws_->finish(out);
 }
 
-// Posts the work; only the caller posts to ranks that it leads, so nothing comes between a step and its
-// errands.
+// Posts the work; only the caller posts to ranks that it leads, so nothing comes
+// between a step and its errands.
 void Model::ask_followers(const Errands::Work& work) {
   if (!led()) return errands_->ask(work);
   for (size_t i = 1; i < ranks_.size(); i++) ranks_[i]->post([work, i] { work(i); });
@@ -276,8 +276,8 @@ bool Model::shares_draws(std::span<const SampleRow> rows) const {
   return draws_ != nullptr && std::all_of(rows.begin(), rows.end(), survey_suffices);
 }
 
-// Begins draws on all ranks. The others get a copy of the rows: a draw that throws returns while they read
-// them.
+// Begins draws on all ranks. The others get a copy of the rows: a draw that throws
+// returns while they read them.
 void Model::begin_shared(int64_t wanted, std::span<const SampleRow> rows) {
   const auto kept = std::make_shared<const std::vector<SampleRow>>(rows.begin(), rows.end());
   ask_followers([this, wanted, kept](size_t rank) {

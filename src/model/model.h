@@ -86,18 +86,18 @@ class Model {
   // busy.
   int64_t steps_under_way() const { return steps_under_way_; }
 
-  // Makes the states of `slots` sequences. `layout` is state_layout(), perhaps with
-  // another type of the wkv states; `writes` defaults to how the devices were
-  // opened.
+  // Makes the states of `slots` sequences. `layout` is state_layout(),
+  // perhaps with another type of the wkv states; `writes` defaults to
+  // how the devices were opened.
   Result<StatePool> make_states(int64_t slots) { return make_states(state_layout(), slots, state_writes()); }
   Result<StatePool> make_states(const StateLayout& layout, int64_t slots, const StateWrites& writes);
   // Returns how many states fit into this share of every device's free memory.
   int64_t states_that_fit(double share) const;
 
   // ---- steps: packed rows, at most max_rows; the states of their slots are updated in place
-  // Begins a step. `take`, if any, is called with its outputs before the next step
-  // overwrites them, at the latest within finish(). A sequence may not have rows in two
-  // steps under way.
+  // Begins a step. `take`, if any, is called with its outputs before the next
+  // step overwrites them, at the latest within finish(). A sequence may not
+  // have rows in two steps under way.
   using TakeOutputs = std::function<void(const StepOutputs&)>;
   void begin(const StepInput& input, const StatePool& states, TakeOutputs take);
   // Begins the draws from the logits of the step begun last, instead of taking its outputs; does not wait:

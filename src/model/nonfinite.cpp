@@ -13,8 +13,8 @@ namespace fulmar {
 
 namespace {
 
-// Returns whether a number in the run has all exponent bits set. One pass of integer work, which compilers
-// vectorise.
+// Returns whether a number in the run has all exponent bits set. One pass of integer
+// work, which compilers vectorise.
 template <class Bits>
 bool any_set(const std::byte* data, int64_t count, Bits exponent) {
   constexpr int64_t kRun = 4096;

@@ -41,8 +41,8 @@ class Stage {
   // Throws DeviceFailure if a step timed out waiting for another slice's rank. Call on the rank's thread.
   void check() const;
 
-  // Returns the outputs of a step with `wanted` wanted rows, [wanted, C] and [wanted, V]; last stage
-  // only.
+  // Returns the outputs of a step with `wanted` wanted rows, [wanted, C] and
+  // [wanted, V]; last stage only.
   Tensor hidden(int64_t wanted) const { return outputs_.hidden.slice_rows(0, wanted); }
   Tensor logits() const { return outputs_.logits; }
   Tensor logits(int64_t wanted) const { return outputs_.logits.slice_rows(0, wanted); }

@@ -23,9 +23,9 @@ class StatePool final : public StateSlots {
     int64_t layers;
     Slice slice = {};
   };
-  // Makes the slots, all zero states. The shares, in the model's order, are all layers of `layout`. Adds a
-  // spare slot for rows that a backend pads its batches with. `ring`: without rows, every step writes its
-  // states.
+  // Makes the slots, all zero states. The shares, in the model's order, are all layers of
+  // `layout`. Adds a spare slot for rows that a backend pads its batches with. `ring`: without
+  // rows, every step writes its states.
   static Result<StatePool> make(std::span<const Share> shares, const StateLayout& layout, int64_t slots,
                                 const RingLayout& ring = {});
   // Does the same on one device, which this thread drives.

@@ -42,8 +42,8 @@ Spread time_calls(Ops& ops, const std::function<void()>& call) {
   return spread_of(std::move(taken));
 }
 
-// Random numbers, and tensors made of them on a backend. The first failure is kept; what is made after it is
-// empty.
+// Random numbers, and tensors made of them on a backend. The first failure is kept;
+// what is made after it is empty.
 class Stock final : public cases::WeightSource {
  public:
   explicit Stock(Ops& ops) : ops_(ops), numbers_(kPeriod) {

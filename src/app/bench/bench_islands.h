@@ -1,6 +1,6 @@
-// Times every island of one layer alone, on random weights and inputs. Several layers run one after the
-// other, so that no weights stay in a cache. This shows where the time of a step goes; bench_model times
-// whole steps.
+// Times every island of one layer alone, on random weights and inputs. Several layers run one
+// after the other, so that no weights stay in a cache. This shows where the time of a step
+// goes; bench_model times whole steps.
 #pragma once
 
 #include <vector>

@@ -34,9 +34,9 @@ struct BenchOptions {
   // The types that states are kept in between tokens: each decode and mixed line runs once per type, prefill
   // with the first. Empty: the backend's own.
   std::vector<DType> states;
-  // Numbers of rows after which states are written: each decode and mixed line runs once per number and type,
-  // prefill with the first. Empty: as the backend was opened for the type that it keeps states in, and 1 for
-  // the other.
+  // Numbers of rows after which states are written: each decode and mixed line runs once per
+  // number and type, prefill with the first. Empty: as the backend was opened for the type that it
+  // keeps states in, and 1 for the other.
   std::vector<int64_t> defer;
   double zeros = 0;     // fraction of hidden channels that the model is known to have at zero after relu²
   int repeats = 5;      // timed runs of each line, after an untimed one

@@ -32,8 +32,8 @@ void add_subject_flags(CLI::App& app, BenchSubject& subject);
 // Adds the options of its states, for a command that keeps them in one way.
 void add_one_state_flags(CLI::App& app, BenchSubject& subject);
 
-// Loads the model or makes it. Fails for an unknown preset or type, and for states that the device cannot
-// keep.
+// Loads the model or makes it. Fails for an unknown preset or type, and for states
+// that the device cannot keep.
 Result<LoadedModel> load_subject(const BenchSubject& subject, const BenchRows& rows);
 
 // Fails if f16 states are wanted and a device cannot keep them.

@@ -9,9 +9,9 @@
 
 namespace fulmar {
 
-// Measures the ranks of one group, rows `width` wide in the activation type; one line per size and algorithm,
-// named "sum", the one that a model uses, or "sum, WAY". Devices without peer access have a single one. Fails
-// without enough memory.
+// Measures the ranks of one group, rows `width` wide in the activation type; one line per size and
+// algorithm, named "sum", the one that a model uses, or "sum, WAY". Devices without peer access have a
+// single one. Fails without enough memory.
 Result<std::vector<IslandLine>> bench_sums(std::span<Ops* const> group, int64_t width);
 
 }  // namespace fulmar

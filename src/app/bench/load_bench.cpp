@@ -174,8 +174,8 @@ double machine_load() {
 constexpr int64_t kStepPrompt = 512;     // tokens of each prompt fed alone
 constexpr double kShareForStates = 0.5;  // of the free memory: the server takes its slots afterwards
 
-// Measures decode steps of 1, 2, 4, ... rows up to what a server of `slots` slots can run, and full steps of
-// prompts.
+// Measures decode steps of 1, 2, 4, ... rows up to what a server of `slots` slots can
+// run, and full steps of prompts.
 Result<StepTimes> measure_steps(const LoadedModel& model, int64_t slots) {
   const int64_t fits = model.model->states_that_fit(kShareForStates);
   const int64_t most = std::clamp<int64_t>(std::min(fits, slots), 1, model.model->max_wanted());

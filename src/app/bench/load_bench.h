@@ -31,8 +31,8 @@ struct StreamFlags {
 
 using LoadModel = std::function<Result<LoadedModel>()>;
 
-// Runs the acceptance load (docs/http.md, "Load test") against --url, or against a server of our own with the
-// model.
+// Runs the acceptance load (docs/http.md, "Load test") against --url, or against a
+// server of our own with the model.
 Result<int> bench_load(const LoadFlags& flags, const LoadModel& load_model);
 
 // Measures streams that all decode at once: the model's steps alone, the engine without HTTP, and the server

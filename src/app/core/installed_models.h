@@ -28,9 +28,9 @@ std::string vocabulary_beside(const InstalledFiles& model);
 // Returns the models by file name; reads names and sizes only. A folder that does not exist holds none.
 std::vector<InstalledFiles> installed_models(const std::filesystem::path& folder);
 
-// Returns the complete model that `name` means: the name it was pulled by, with or without "hf.co/" before it
-// or the tag ":latest" after it, or the name that --model takes. Never returns anything outside of the
-// folder.
+// Returns the complete model that `name` means: the name it was pulled by, with or without
+// "hf.co/" before it or the tag ":latest" after it, or the name that --model takes. Never
+// returns anything outside of the folder.
 std::optional<InstalledFiles> find_installed(const std::filesystem::path& folder, std::string_view name);
 
 }  // namespace fulmar

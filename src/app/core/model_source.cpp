@@ -73,8 +73,8 @@ Result<size_t> bytes_of_state(const Checkpoint& checkpoint, const ModelConfig& c
   return bytes;
 }
 
-// Quantises as --quantize says; returns the kinds of matrices that were quantised, or nothing if none
-// were.
+// Quantises as --quantize says; returns the kinds of matrices that were
+// quantised, or nothing if none were.
 Result<std::string> quantise_as(const ModelFlags& flags, const fs::path& path, const ModelConfig& config,
                                 std::unique_ptr<Checkpoint>& checkpoint) {
   FULMAR_ASSIGN(const Strategy strategy, strategy_named(flags.quantize));

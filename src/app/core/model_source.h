@@ -57,8 +57,8 @@ struct LoadedModel {
   std::string quantised;    // the format made while loading, "q6_k"; empty: that of the file
 };
 
-// Returns the file or folder that `name` means: a path; a name in the data folder's models/; empty: the
-// bundled demo model.
+// Returns the file or folder that `name` means: a path; a name in the data folder's models/;
+// empty: the bundled demo model.
 Result<std::filesystem::path> find_model(const std::string& name);
 // Returns the template of that name; "auto": chosen by the model at `path` (choose_prompt_template).
 const PromptTemplate& template_of(const std::string& choice, const Checkpoint& checkpoint,

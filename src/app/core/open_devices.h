@@ -48,9 +48,9 @@ struct UsableGpus {
 };
 UsableGpus usable_gpus();
 
-// Returns the devices that the flags name, each as "auto" (the first GPU, else the CPU; always alone),
-// "cpu", "cuda:N" or "hip:N". Invalid if a name is none of these, unsupported if there are fewer GPUs than
-// wanted.
+// Returns the devices that the flags name, each as "auto" (the first GPU, else the CPU;
+// always alone), "cpu", "cuda:N" or "hip:N". Invalid if a name is none of these, unsupported
+// if there are fewer GPUs than wanted.
 Result<std::vector<std::string>> device_names(const DeviceFlags& flags, const UsableGpus& gpus);
 // Parses text like "10,22"; empty for empty text.
 Result<std::vector<int64_t>> parse_split(const std::string& text);

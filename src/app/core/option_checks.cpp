@@ -21,8 +21,8 @@ CLI::Validator check_of(std::string wanted, std::function<bool(const std::string
   return {fault, "", wanted};
 }
 
-// Returns whether the text is nothing but a decimal number, so that CLI11 reads it in the same way: not as
-// octal, for example.
+// Returns whether the text is nothing but a decimal number, so that CLI11 reads it in the same
+// way: not as octal, for example.
 template <class Number>
 bool reads_as(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -31,8 +31,8 @@ bool reads_as(std::string_view text, Number& number) {
   return error == std::errc() && end == text.data() + text.size() && !octal;
 }
 
-// Makes the checks of an option that is not in the help begin with its name, which the parser omits
-// there.
+// Makes the checks of an option that is not in the help begin with its name,
+// which the parser omits there.
 void name_in_errors(CLI::Option& option) {
   if (!option.get_name().empty() || option.get_lnames().empty()) return;
   const std::string name = "--" + option.get_lnames().front();

@@ -1,6 +1,6 @@
-// Checks of options' values. Every number has a range, and no text is empty unless its option allows
-// it: CLI11's own checks accept "nan", turn -1 into 2^64-1 and truncate numbers that do not fit a
-// type.
+// Checks of options' values. Every number has a range, and no text is empty unless
+// its option allows it: CLI11's own checks accept "nan", turn -1 into 2^64-1 and
+// truncate numbers that do not fit a type.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -20,8 +20,8 @@ double log_sum(const std::vector<float>& logits, float most) {
   return std::log(sum) + static_cast<double>(most);
 }
 
-// Returns the ids whose logits count: those in the vocabulary. The other rows are padding, with whatever
-// values training left.
+// Returns the ids whose logits count: those in the vocabulary. The other rows are padding,
+// with whatever values training left.
 std::vector<size_t> named_ids(const Tokenizer& tokenizer, int64_t vocab) {
   std::vector<size_t> ids;
   for (int32_t id = 0; id < vocab; id++) {

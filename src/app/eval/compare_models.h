@@ -31,8 +31,8 @@ struct TextsDistance {
 Result<TextsDistance> compare_models(LoadedModel& reference, LoadedModel& other,
                                      const std::vector<ComparedText>& texts);
 
-// Sums of distances over positions; `sum` and `squares` are of the reference's logits.
-// Pure.
+// Sums of distances over positions; `sum` and `squares` are of the
+// reference's logits. Pure.
 struct DistanceSums {
   double error = 0, sum = 0, squares = 0, divergence = 0;
   int64_t numbers = 0, positions = 0, same_top = 0;

@@ -26,8 +26,8 @@ Result<std::vector<SuiteCase>> parse_suite(std::string_view content, std::string
 // Runs all cases as rows of one request; returns results in their order.
 Result<std::vector<SuiteResult>> run_suite(Engine& engine, const Tokenizer& tokenizer,
                                            const std::vector<SuiteCase>& cases);
-// Prints a table per skill on stdout, with the gain of drafts if there were any; returns the weakest skill's
-// percentage.
+// Prints a table per skill on stdout, with the gain of drafts if there were any; returns
+// the weakest skill's percentage.
 double print_suite(const std::vector<SuiteCase>& cases, const std::vector<SuiteResult>& results);
 Status write_suite(const std::string& path, const std::vector<SuiteCase>& cases,
                    const std::vector<SuiteResult>& results);

@@ -20,8 +20,8 @@
 namespace fulmar {
 namespace {
 
-// A judge that waits for anything but the processor is stopped, too, after this many times its CPU
-// time.
+// A judge that waits for anything but the processor is stopped, too, after
+// this many times its CPU time.
 constexpr int kWallFactor = 12;
 
 using Judge = std::function<SchemaVerdict(const SchemaCase&)>;

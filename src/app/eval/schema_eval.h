@@ -1,5 +1,5 @@
-// fulmar eval --schemas: judges a suite of schemas, each in a process that may crash or be stopped, and
-// prints tables.
+// fulmar eval --schemas: judges a suite of schemas, each in a process that may crash or
+// be stopped, and prints tables.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Reads suites. Instances are kept as texts, because a parsed number loses how it was
-// written.
+// Reads suites. Instances are kept as texts, because a parsed number
+// loses how it was written.
 #include "app/eval/schema_suite.h"
 
 #include <fmt/format.h>

@@ -38,8 +38,8 @@ struct LocalEngine {
 };
 Result<LocalEngine> open_local(ModelFlags model, int64_t device_sessions);
 
-// Runs the row to its end, passing text on as it is drawn; returns its last event. Ctrl-C ends the row, not
-// the program.
+// Runs the row to its end, passing text on as it is drawn; returns its last event. Ctrl-C
+// ends the row, not the program.
 Result<Event> run_row(Engine& engine, Ask ask, const std::function<void(const std::string&)>& show);
 
 }  // namespace fulmar

@@ -43,8 +43,8 @@ void ModelPulls::work() {
   for (bool last = false; !last;) {
     last = jobs_.closed();
     for (const PullJob& job : jobs_.wait_all(std::chrono::hours(1))) {
-      // Caught separately: the pull's outcome is told to its client, and those that wait go on whatever
-      // happens there.
+      // Caught separately: the pull's outcome is told to its client, and those that wait
+      // go on whatever happens there.
       const auto outcome = caught("pull of '" + job.name + "'", [&] { return run(job); });
       const Status told = caught("the answer to it", [&]() -> Status {
         job.done(outcome);

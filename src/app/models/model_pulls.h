@@ -14,14 +14,14 @@
 
 namespace fulmar {
 
-// Returns options for the hub of the environment (HF_ENDPOINT, HF_TOKEN) or of `endpoint`, and the folder of
-// models.
+// Returns options for the hub of the environment (HF_ENDPOINT, HF_TOKEN) or of
+// `endpoint`, and the folder of models.
 Result<PullOptions> usual_pull_options(const std::string& endpoint);
 
 class ModelPulls {
  public:
-  // Starts the thread. `folder`: the target; empty: the folder of models. `most_bytes`: of one
-  // pull.
+  // Starts the thread. `folder`: the target; empty: the folder of models.
+  // `most_bytes`: of one pull.
   ModelPulls(std::filesystem::path folder, int64_t most_bytes);
   // Cancels the running pull and answers those that wait.
   ~ModelPulls();

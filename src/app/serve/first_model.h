@@ -15,9 +15,9 @@ class FirstModel {
   // Called by the thread that loads.
   bool serve(const std::function<void()>& serve);
 
-  // Returns true if nothing is served nor will be, so that the process may end at once; false: clients may
-  // have been answered, and only an orderly stop keeps their turns. Called when a signal says stop; waits for
-  // a serve() under way.
+  // Returns true if nothing is served nor will be, so that the process may end at once; false:
+  // clients may have been answered, and only an orderly stop keeps their turns. Called when a signal
+  // says stop; waits for a serve() under way.
   bool end();
 
  private:

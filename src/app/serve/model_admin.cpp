@@ -190,8 +190,8 @@ Status LocalAdmin::load_model(const ModelLoad& load) {
   return open(path, load);
 }
 
-// Fails if weights, which take about the file's bytes, do not fit; states and workspace are checked by
-// loading.
+// Fails if weights, which take about the file's bytes, do not fit; states and
+// workspace are checked by loading.
 Status LocalAdmin::check_memory(const fs::path& path) const {
   if (loaded_.empty()) return {};
   const auto wanted = static_cast<size_t>(bytes_of(path));

@@ -31,8 +31,8 @@ struct AdminOptions {
 Result<std::filesystem::path> confined_path(const std::filesystem::path& root, const std::string& name,
                                             bool folder_too = false);
 
-// Fails (unsupported), listing the known names, for a precision that is no strategy
-// (files/strategy.h).
+// Fails (unsupported), listing the known names, for a precision that is no
+// strategy (files/strategy.h).
 Status check_precision(const std::string& name);
 
 class LocalAdmin : public ModelAdmin {

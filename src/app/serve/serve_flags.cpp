@@ -114,8 +114,8 @@ void add_admin_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--announce-host", flags.record.host, "numeric address at which others reach this worker");
 }
 
-// Returns the file beside that of the sessions, which hold the responses' states; none if there is no such
-// file.
+// Returns the file beside that of the sessions, which hold the responses' states;
+// none if there is no such file.
 std::string responses_file(const SessionFlags& flags) {
   if (!flags.state_store.empty() || flags.session_db.empty() || flags.session_db == "none") return {};
   return std::filesystem::path(flags.session_db).replace_extension(".responses.db").string();

@@ -15,8 +15,8 @@ namespace fulmar {
 
 class StateFolder {
  public:
-  // Lists the folder's files. Empty: a temporary folder, made when the first file comes and removed with this
-  // object.
+  // Lists the folder's files. Empty: a temporary folder, made when the first file comes
+  // and removed with this object.
   explicit StateFolder(std::filesystem::path folder);
   ~StateFolder();
   StateFolder(const StateFolder&) = delete;
@@ -32,8 +32,8 @@ class StateFolder {
   // Most files of one owner; the server's own are not counted.
   static constexpr size_t kMostOfOwner = 64;
 
-  // A received file that was read, under a name that is in no list. It is removed with this object unless it
-  // is kept.
+  // A received file that was read, under a name that is in no list. It is removed with
+  // this object unless it is kept.
   class Incoming {
    public:
     Incoming(std::filesystem::path path, StateFile file, TimeState state)
@@ -61,8 +61,8 @@ class StateFolder {
                            const ModelConfig& config);
   // Replaces the owner's file of that id, which stays if this fails.
   Status keep(Incoming& incoming);
-  // Removes a file; returns whether there was one of that id. Fails if the file cannot be removed: it stays
-  // listed.
+  // Removes a file; returns whether there was one of that id. Fails if the file cannot
+  // be removed: it stays listed.
   Result<bool> drop(const std::string& owner, const std::string& id);
   // Returns the states that fit the model.
   std::vector<Kept> fitting(const ModelConfig& config) const;

@@ -1,5 +1,5 @@
-// Derives several bounds of an engine from one option each: how memory for kept states is divided, and how
-// much may wait. Pure.
+// Derives several bounds of an engine from one option each: how memory for kept states is
+// divided, and how much may wait. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace fulmar {
 
-// The states that are kept in addition to running sequences. Sessions are states of one size, as are prompt
-// prefixes.
+// The states that are kept in addition to running sequences. Sessions are states of one
+// size, as are prompt prefixes.
 struct CacheShares {
   int64_t device_sessions = 16, device_prefixes = 16;
   int64_t host_sessions = 32;

@@ -70,8 +70,8 @@ std::vector<HeldGpu> gpus_of(const LoadedModel& loaded) {
   return held;
 }
 
-// Returns a function that asks the GPUs of a model for their memory; empty for the CPU. The model outlives
-// it.
+// Returns a function that asks the GPUs of a model for their memory; empty for the
+// CPU. The model outlives it.
 std::function<std::vector<DeviceMemory>()> memory_of(const LoadedModel& loaded) {
   const std::vector<HeldGpu> gpus = gpus_of(loaded);
   if (gpus.empty()) return nullptr;

@@ -1,5 +1,5 @@
-// A loaded model with its engine, in the form of the server's registry. Destroyed only after the last request
-// on it is gone.
+// A loaded model with its engine, in the form of the server's registry. Destroyed only after
+// the last request on it is gone.
 #pragma once
 
 #include <functional>
@@ -67,9 +67,9 @@ int64_t file_time(const std::filesystem::path& path);
 ServedModel facts_of_files(const std::filesystem::path& path, const ModelConfig& config,
                            const PromptTemplate& prompt_template);
 
-// Releases an engine that can no longer be found, once the last request on it is gone. Blocks: if the
-// request's own thread dropped the last reference, the engine would end on that thread and wait for
-// itself.
+// Releases an engine that can no longer be found, once the last request on it is gone.
+// Blocks: if the request's own thread dropped the last reference, the engine would end
+// on that thread and wait for itself.
 void let_go(std::shared_ptr<ServedEngine> served);
 
 }  // namespace fulmar

@@ -22,8 +22,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-// Takes a value from the front of the text: up to the closing quote, or to one of `ends`. Returns nothing if
-// a quote is not closed.
+// Takes a value from the front of the text: up to the closing quote, or to one of `ends`. Returns
+// nothing if a quote is not closed.
 std::optional<std::string> take_value(std::string_view& text, std::string_view ends) {
   text = trimmed(text);
   const bool quoted = text.starts_with('"') || text.starts_with('\'');

@@ -18,9 +18,9 @@ struct Setting {
   std::vector<std::string> words() const;
 };
 
-// Parses lines `name = value`, with a value bare, in quotes, or several in brackets, `name = ["a", "b"]`;
-// # begins a comment. A subset of TOML that suffices for options. Errors name the line and what was
-// found.
+// Parses lines `name = value`, with a value bare, in quotes, or several in brackets,
+// `name = ["a", "b"]`; # begins a comment. A subset of TOML that suffices for options.
+// Errors name the line and what was found.
 Result<std::vector<Setting>> parse_settings(std::string_view text);
 
 // Reads and parses the file; errors name the file, too.

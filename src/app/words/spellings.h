@@ -1,5 +1,5 @@
-// Replaced spellings of the command line, and those of other servers: one table, applied to the words before
-// they are parsed.
+// Replaced spellings of the command line, and those of other servers: one table, applied to
+// the words before they are parsed.
 #pragma once
 
 #include <cstdint>

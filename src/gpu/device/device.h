@@ -20,8 +20,8 @@ namespace fulmar::gpu {
       ::fulmar::gpu::device_failed(fulmar_error, #call, __FILE__, __LINE__);  \
   } while (0)
 
-// Ignores the error of a call that frees something: on a lost device it fails, and there is nothing to
-// do.
+// Ignores the error of a call that frees something: on a lost device it fails,
+// and there is nothing to do.
 void ignore_failure(cudaError_t error);
 
 // Returns the error of a call made while a device is opened: it may be full or taken, and the program goes on

@@ -99,8 +99,8 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity
       : "memory");
 }
 
-// Copies `bytes` bytes to shared memory (the barrier counts completion), or from it; addresses and sizes are
-// multiples of 16.
+// Copies `bytes` bytes to shared memory (the barrier counts completion), or from it; addresses
+// and sizes are multiples of 16.
 __device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
   FULMAR_BULK("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                   shared_address(to)),

@@ -1,5 +1,5 @@
-// Elementwise epilogues of products: within a kernel (finish), or as a kernel of its own after the GEMM
-// library (activate).
+// Elementwise epilogues of products: within a kernel (finish), or as a kernel of its own
+// after the GEMM library (activate).
 #pragma once
 
 #include "gpu/device/device.h"

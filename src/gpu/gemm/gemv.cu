@@ -1,6 +1,6 @@
-// GEMV: as many blocks as run at once stream equal shares of all matrices, each a contiguous range of
-// memory. Tiles left over after equal shares of whole tiles are split in two, to balance the last
-// wave.
+// GEMV: as many blocks as run at once stream equal shares of all matrices, each a
+// contiguous range of memory. Tiles left over after equal shares of whole tiles are split
+// in two, to balance the last wave.
 #include <algorithm>
 
 #include "base/check.h"

@@ -18,8 +18,8 @@ constexpr int kStreamPiece = 64;                           // inputs that a warp
 constexpr int kStreamAhead = 3;                            // pieces in flight
 constexpr int kStreamVector = 8;                           // elements of 16 bytes
 
-// A lane's weights of a tile: row lane / 4 of its lower and of its upper half, [K] each. high null: half a
-// tile.
+// A lane's weights of a tile: row lane / 4 of its lower and of its upper half, [K]
+// each. high null: half a tile.
 template <class T>
 struct StreamTile {
   const T *low, *high;

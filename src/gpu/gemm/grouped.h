@@ -1,5 +1,5 @@
-// The products of one launch as a kernel takes them: their tiles are numbered consecutively, one product
-// after the other.
+// The products of one launch as a kernel takes them: their tiles are numbered
+// consecutively, one product after the other.
 #pragma once
 
 #include "base/check.h"

@@ -26,9 +26,9 @@ class VendorGemm {
   ~VendorGemm();
 
   // Enqueues out = in @ weight^T. The first product of a shape and bucket of rows times the library's
-  // candidates, unless the file of choices has it: that takes as long as several steps, and must not happen
-  // while a graph is captured. in and weight have the activation type, out that or f32. Accumulates in f32,
-  // partial sums included.
+  // candidates, unless the file of choices has it: that takes as long as several steps, and must not
+  // happen while a graph is captured. in and weight have the activation type, out that or f32.
+  // Accumulates in f32, partial sums included.
   void run(const Queue& queue, Tensor in, const Weight& weight, Tensor out);
 
   // Enqueues out = scales x (in @ weight^T) for `in` in E4M3, f32 `scales` [rows] of its rows on the device,
@@ -36,8 +36,8 @@ class VendorGemm {
   // Returns false, and launches nothing, where there is no library or it has no such product.
   bool run_float8(const Queue& queue, Tensor in, const float* scales, const Weight& weight, Tensor out);
 
-  // Returns the largest number of rows of each bucket, ascending, the last of them `most`; empty where
-  // nothing is timed.
+  // Returns the largest number of rows of each bucket, ascending, the last of them `most`;
+  // empty where nothing is timed.
   std::vector<int64_t> buckets(int64_t most) const;
 
  private:

@@ -1,5 +1,5 @@
-// The mma.sync GEMM kernel of mma.h for weights of any kind, and its launch. mma.cu and mma_q.cu define where
-// weights come from.
+// The mma.sync GEMM kernel of mma.h for weights of any kind, and its launch. mma.cu and mma_q.cu
+// define where weights come from.
 #pragma once
 
 #include "base/check.h"

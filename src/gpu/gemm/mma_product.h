@@ -1,7 +1,7 @@
-// A block's tile of out[rows, outs] = in[rows, K] * weight[outs, K]^T by mma.sync. Weights go straight from
-// memory to fragments, several pieces (K tiles) in flight per warp; the rows, which all warps share, pass
-// through shared memory by a multistage cp.async pipeline, swizzled against bank conflicts. Occupancy: two
-// blocks per SM.
+// A block's tile of out[rows, outs] = in[rows, K] * weight[outs, K]^T by mma.sync. Weights go straight
+// from memory to fragments, several pieces (K tiles) in flight per warp; the rows, which all warps
+// share, pass through shared memory by a multistage cp.async pipeline, swizzled against bank
+// conflicts. Occupancy: two blocks per SM.
 #pragma once
 
 #include <algorithm>
@@ -44,10 +44,10 @@ struct TileOperands {
   int first, steps;  // the split-K slice of k: `steps` stages from `first` on, zeros beyond k
 };
 
-// `Weights` of multiply_tile are those of a warp's 16 outputs: kPieces of a stage, kAhead of them in flight.
-// fetch(piece, i) loads the i-th piece, multiply(piece, ...) adds its products to the sums. tile_vector
-// returns where 16-byte vector `vector` of a stage's row lies (swizzle): lanes that read at a time hit
-// different banks.
+// `Weights` of multiply_tile are those of a warp's 16 outputs: kPieces of a stage, kAhead of them
+// in flight. fetch(piece, i) loads the i-th piece, multiply(piece, ...) adds its products to the
+// sums. tile_vector returns where 16-byte vector `vector` of a stage's row lies (swizzle): lanes
+// that read at a time hit different banks.
 
 // Loads 16-bit weights [outs, k].
 template <class T, class Shape>

@@ -9,9 +9,9 @@ namespace fulmar::gpu {
 
 MmaPlan plan_mma_q(GemmList, int multiprocessors, bool fixed_order = false);
 
-// Enqueues products of f16 inputs of equal row count, input width and format, weights packed as fragments;
-// outputs f32 or f16 and a multiple of 4 wide, inputs in 16-byte aligned rows. partial and counters as in
-// launch_mma.
+// Enqueues products of f16 inputs of equal row count, input width and format, weights packed as
+// fragments; outputs f32 or f16 and a multiple of 4 wide, inputs in 16-byte aligned rows.
+// partial and counters as in launch_mma.
 void launch_mma_q(const Queue&, GemmList, const MmaPlan&, float* partial, uint32_t* counters);
 
 }  // namespace fulmar::gpu

@@ -1,6 +1,6 @@
-// Products of one to eight rows by dot products (dot.h): a warp has four outputs for all rows, its lanes
-// divide the inputs into pieces of eight, a 16-byte load each, and several warps of the block divide the
-// pieces (split-K).
+// Products of one to eight rows by dot products (dot.h): a warp has four outputs for all rows,
+// its lanes divide the inputs into pieces of eight, a 16-byte load each, and several warps of
+// the block divide the pieces (split-K).
 #include <algorithm>
 
 #include "base/check.h"

@@ -1,5 +1,5 @@
-// Skinny GEMM: products of one to eight rows, every weight read once, straight from memory into matrix
-// fragments (skinny.cu).
+// Skinny GEMM: products of one to eight rows, every weight read once, straight from memory
+// into matrix fragments (skinny.cu).
 #pragma once
 
 #include "gpu/device/device.h"

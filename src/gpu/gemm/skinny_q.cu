@@ -1,6 +1,6 @@
-// Skinny GEMM from packed codes. A block takes consecutive tiles of 16 outputs in one stream
-// (skinny_q_stream.h); its warps, which divide the inputs, add up their sums after every few
-// tiles.
+// Skinny GEMM from packed codes. A block takes consecutive tiles of 16 outputs in
+// one stream (skinny_q_stream.h); its warps, which divide the inputs, add up
+// their sums after every few tiles.
 #include <algorithm>
 
 #include "base/check.h"

@@ -110,8 +110,8 @@ class PackedStream {
   using Source =
       std::conditional_t<kOrder == CodeOrder::stored, StoredTileSource, TileSource<kKind, kScales>>;
 
-  // A tile's accumulators: separate ones for even and odd operands, so that chains of dependent instructions
-  // are half as long.
+  // A tile's accumulators: separate ones for even and odd operands, so that chains of dependent
+  // instructions are half as long.
   struct TileSums {
     float even[4] = {}, odd[4] = {};
     float scaled[4] = {};  // the sums so far, where scales_sums

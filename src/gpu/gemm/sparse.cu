@@ -81,9 +81,9 @@ __device__ int keep_inputs(const ValueArguments<T>& a, int first, uint16_t* kept
   return padded;
 }
 
-// Multiplies the warp's steps: lane 4g+q loads eight outputs, from g*8 on, of four kept inputs, which are
-// then paired up. Accumulator [j][t]: outputs g*8 + 2j and g*8 + 2j + 1 (as rows g and g + 8) for the rows 8t
-// + 2q and 8t + 2q + 1.
+// Multiplies the warp's steps: lane 4g+q loads eight outputs, from g*8 on, of four kept inputs,
+// which are then paired up. Accumulator [j][t]: outputs g*8 + 2j and g*8 + 2j + 1 (as rows g and g +
+// 8) for the rows 8t + 2q and 8t + 2q + 1.
 template <class T, int kTiles>
 __device__ void multiply_kept(const T* weight, int outs, const uint16_t* kept, const T* values, int stride,
                               int steps, int share, float (&sum)[4][kTiles][4]) {

@@ -105,8 +105,8 @@ __device__ void store_walk_state(S* row, const WalkState& s, int element) {
   }
 }
 
-// Sets y to the part of the chunk's output that comes from the state before it; `r` is R scaled by the decay
-// up to each row.
+// Sets y to the part of the chunk's output that comes from the state before it; `r` is R
+// scaled by the decay up to each row.
 __device__ __forceinline__ void emit_state(const Factor& r, const Passed& passed, WalkOutput& y) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const auto& s = passed.s;

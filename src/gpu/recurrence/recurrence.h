@@ -15,18 +15,18 @@
 
 namespace fulmar::gpu {
 
-// Updates the states token by token and writes y; skips sequences of more than
-// `longest` rows. With `leaves` (heads of 64 only) the head end is fused: y =
-// (head_norm(output) + bonus) * g, without bonus in RWKV-6. `multiprocessors`: SMs of
-// the device.
+// Updates the states token by token and writes y; skips sequences of more
+// than `longest` rows. With `leaves` (heads of 64 only) the head end is
+// fused: y = (head_norm(output) + bonus) * g, without bonus in RWKV-6.
+// `multiprocessors`: SMs of the device.
 void wkv7(const Queue&, const Batch&, const TimeMix7&, const Projected7&, StateField wkv, Tensor y,
           int64_t longest, int multiprocessors, bool leaves = false);
 void wkv6(const Queue&, const Batch&, const TimeMix6&, const Projected6&, StateField wkv, Tensor y,
           int64_t longest, int multiprocessors, bool leaves = false);
 
-// Replays the pending rows of one slot's ring (deferred state writes) into the
-// states of all layers, in place; `states` is the slot's state or a copy of
-// it.
+// Replays the pending rows of one slot's ring (deferred state
+// writes) into the states of all layers, in place; `states` is the
+// slot's state or a copy of it.
 void replay_ring(const Queue&, const State&, int64_t slot, std::byte* states);
 
 // ---- in chunks

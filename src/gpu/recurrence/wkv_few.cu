@@ -60,8 +60,8 @@ struct RowsFetched {
   __device__ __forceinline__ std::byte* row_of(int t) const {
     return rings.row(ring, step.first + step.held + t - begin);
   }
-  // Appends them to the ring: only after all threads have read the pending rows, which they may
-  // overwrite.
+  // Appends them to the ring: only after all threads have read the pending rows,
+  // which they may overwrite.
   __device__ __forceinline__ void keep(int t) {
     if (step.keeps == 0) return;
     each(t, [&](const TokenPart& part, int i) { keep_token<kVersion, T, kGroups>(part, row_of(t + i)); });

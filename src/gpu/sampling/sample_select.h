@@ -83,8 +83,8 @@ struct SelectMemory {
   uint32_t listed;
 };
 
-// What one thread adds to the bins: consecutive ids with equal digits, as flat distributions have, are added
-// at once.
+// What one thread adds to the bins: consecutive ids with equal digits, as flat
+// distributions have, are added at once.
 struct DigitRun {
   Bins& bins;
   int bin = 0;

@@ -115,8 +115,8 @@ __device__ __forceinline__ Best find_best(const Values& z, int begin, int end, c
   return best;
 }
 
-// Returns whether the job draws from the model's unchanged logits; otherwise they are adjusted in working
-// memory.
+// Returns whether the job draws from the model's unchanged logits; otherwise they are
+// adjusted in working memory.
 __device__ __forceinline__ bool as_they_are(const SampleJob& job) {
   return job.biases == 0 && job.penalties == 0 && job.banned == 0 && job.mask_words == 0 && job.noise == 0;
 }

@@ -1,5 +1,5 @@
-// Packs quantised matrices: every thread makes one word, or one scale, of the packed layout. Runs once, at
-// load.
+// Packs quantised matrices: every thread makes one word, or one scale, of the packed
+// layout. Runs once, at load.
 #include "base/check.h"
 #include "gpu/device/item_grid.h"
 #include "gpu/device/ptx.h"

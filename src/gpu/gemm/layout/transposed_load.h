@@ -133,8 +133,8 @@ __device__ __forceinline__ void pair_codes(const uint32_t (&a)[ValueCodes<kKind,
   }
 }
 
-// Widens the codes of one input to four pairs of outputs: e and e + 4 of signed or affine nibbles, else 2e
-// and 2e + 1.
+// Widens the codes of one input to four pairs of outputs: e and e + 4 of signed or
+// affine nibbles, else 2e and 2e + 1.
 constexpr int pair_step(CodeKind kind) {
   return kind == CodeKind::nibbles || kind == CodeKind::affine ? kKeptLaneOuts / 2 : 1;
 }

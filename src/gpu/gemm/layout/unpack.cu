@@ -56,8 +56,8 @@ __device__ __forceinline__ void store8(T* to, const float (&x)[8]) {
   *reinterpret_cast<uint4*>(to) = words;
 }
 
-// Reads the scales of each 16 inputs of a piece for output `out` of its tile; `block` counts all pieces of
-// all tiles.
+// Reads the scales of each 16 inputs of a piece for output `out` of its tile; `block`
+// counts all pieces of all tiles.
 template <CodeKind kKind>
 __device__ __forceinline__ void read_scales(ScaleAndLeast (&by)[2 * kPieceGroups], const PackedMatrix& m,
                                             int64_t block, int64_t tile, int64_t piece, int half, int g) {

@@ -1,7 +1,7 @@
-// Instructions that only compute capability 9.0 has: TMA (tensor memory accelerator) copies of whole tiles,
-// wgmma (products of a warp group from shared memory), stmatrix, clusters and setmaxnreg. This folder is
-// compiled for that architecture alone, so that another target's build fails here; other GPUs run other
-// kernels.
+// Instructions that only compute capability 9.0 has: TMA (tensor memory accelerator) copies of
+// whole tiles, wgmma (products of a warp group from shared memory), stmatrix, clusters and
+// setmaxnreg. This folder is compiled for that architecture alone, so that another target's build
+// fails here; other GPUs run other kernels.
 #pragma once
 
 #include <cuda.h>
@@ -55,8 +55,8 @@ __device__ __forceinline__ float4 load_cluster(uint32_t there) {
 
 // ---- setmaxnreg
 
-// Lowers or raises the registers of each thread to kCount; all threads of a warp group call
-// together.
+// Lowers or raises the registers of each thread to kCount; all threads of a
+// warp group call together.
 template <int kCount>
 __device__ __forceinline__ void setmaxnreg_dec() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
@@ -68,8 +68,8 @@ __device__ __forceinline__ void setmaxnreg_inc() {
 
 // ---- TMA
 
-// Loads the box of `map` that begins at (column, row); its bytes count towards the barrier's phase. One
-// thread calls.
+// Loads the box of `map` that begins at (column, row); its bytes count towards the
+// barrier's phase. One thread calls.
 __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, int column, int row,
                                          uint64_t* barrier) {
   asm volatile(
@@ -188,10 +188,10 @@ struct Float8 {
   uint8_t bits;
 };
 
-// Starts sum[64, kRows] = (adds_to ? sum : 0) + weight[64, K] * in[kRows, K]^T by the warp group, with K
-// as many inputs as fill 32 bytes of T. Lane 4g+q of warp w holds in sum[4j..] the outputs 16w + g
-// (twice) and 16w + g + 8 (twice) for the rows 8j + 2q and 8j + 2q + 1. sum may be read only after
-// wgmma_wait.
+// Starts sum[64, kRows] = (adds_to ? sum : 0) + weight[64, K] * in[kRows, K]^T by the warp
+// group, with K as many inputs as fill 32 bytes of T. Lane 4g+q of warp w holds in sum[4j..]
+// the outputs 16w + g (twice) and 16w + g + 8 (twice) for the rows 8j + 2q and 8j + 2q + 1.
+// sum may be read only after wgmma_wait.
 template <class T, int kRows>
 __device__ __forceinline__ void wgmma(float (&sum)[kRows / 2], uint64_t weight, uint64_t in, int adds_to) {
   static_assert(kRows == 32 || kRows == 64 || kRows == 128 || kRows == 160 || kRows == 192 || kRows == 256);

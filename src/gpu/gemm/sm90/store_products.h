@@ -7,8 +7,8 @@
 
 namespace fulmar::gpu {
 
-// Stores products: whole tiles mostly by TMA, others as vectors of a subtile, without rows from `rows`
-// on.
+// Stores products: whole tiles mostly by TMA, others as vectors of a subtile,
+// without rows from `rows` on.
 template <class T>
 struct StoreProducts {
   Rows<T> out[kMostGemms];       // or

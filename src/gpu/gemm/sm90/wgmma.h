@@ -1,6 +1,6 @@
-// wgmma GEMM for any number of rows on GPUs of compute capability 9.0: warp-specialised, TMA loads into a
-// ring in shared memory, wgmma from there; stream-K, or split-K by clusters, where tiles are few
-// (wgmma.cu).
+// wgmma GEMM for any number of rows on GPUs of compute capability 9.0: warp-specialised,
+// TMA loads into a ring in shared memory, wgmma from there; stream-K, or split-K by
+// clusters, where tiles are few (wgmma.cu).
 #pragma once
 
 #include <array>

@@ -56,8 +56,8 @@ __device__ __forceinline__ void add_slices(PanelSums<Shape>& sum, int group, flo
   }
 }
 
-// Stores the segment's sums; returns whether the tile's other segments were all there already. All finishing
-// threads call.
+// Stores the segment's sums; returns whether the tile's other segments were all there
+// already. All finishing threads call.
 template <class Shape>
 __device__ __forceinline__ bool leave_segment(const Panels& panels, const Segment& at, int blocks,
                                               const PanelSums<Shape>& sum, int group, float* chunk) {
@@ -73,9 +73,9 @@ __device__ __forceinline__ bool leave_segment(const Panels& panels, const Segmen
                       [] { named_barrier_sync(1 + Shape::kGroups, Shape::kFinishing); });
 }
 
-// Adds up a part of a tile over all blocks of the cluster, in the blocks' order, through distributed shared
-// memory (DSMEM), and calls f(subtile, vectors) for its subtiles. The ring must be empty: the sums go
-// there.
+// Adds up a part of a tile over all blocks of the cluster, in the blocks' order, through
+// distributed shared memory (DSMEM), and calls f(subtile, vectors) for its subtiles. The
+// ring must be empty: the sums go there.
 template <class Shape, class F>
 __device__ __forceinline__ void add_in_cluster(int parts, const PanelSums<Shape>& sum, unsigned char* stages,
                                                int group, float* chunk, F&& f) {

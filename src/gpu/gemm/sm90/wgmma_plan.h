@@ -1,5 +1,5 @@
-// Chooses the tile shape of the wgmma GEMM and how blocks share the tiles: pure, from measured times of a
-// step of each shape.
+// Chooses the tile shape of the wgmma GEMM and how blocks share the tiles: pure, from measured
+// times of a step of each shape.
 #pragma once
 
 #include <algorithm>
@@ -67,8 +67,8 @@ ShapeWork shape_work(GemmList products) {
   return work;
 }
 
-// Calls f(parts, steps of each) for the ways to split a tile over a cluster's blocks (split-K) where all
-// clusters run at once.
+// Calls f(parts, steps of each) for the ways to split a tile over a cluster's blocks (split-K)
+// where all clusters run at once.
 template <class F>
 void for_each_split(GemmList products, const WgmmaRoom& room, const ShapeWork& work, F&& f) {
   if (work.longest != work.shortest || products.front().in.rows < kLeastClusterRows) return;

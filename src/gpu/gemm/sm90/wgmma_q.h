@@ -1,6 +1,6 @@
-// wgmma GEMM from packed codes for nine rows and more, on GPUs of compute capability 9.0:
-// warp-specialised, with stream-K; codes are widened in registers, from which wgmma reads them
-// (wgmma_q.cu).
+// wgmma GEMM from packed codes for nine rows and more, on GPUs of compute
+// capability 9.0: warp-specialised, with stream-K; codes are widened in registers,
+// from which wgmma reads them (wgmma_q.cu).
 #pragma once
 
 #include "gpu/gemm/sm90/wgmma.h"

@@ -1,6 +1,6 @@
-// Operands of the wgmma GEMM whose weights are packed codes (layout/packed.h): TMA loads codes, scales and
-// inputs into the ring in memory order, and a consumer widens codes in registers to the left operand of an RS
-// product.
+// Operands of the wgmma GEMM whose weights are packed codes (layout/packed.h): TMA loads
+// codes, scales and inputs into the ring in memory order, and a consumer widens codes in
+// registers to the left operand of an RS product.
 #pragma once
 
 #include "base/check.h"
@@ -32,8 +32,8 @@ using PackedTileShape =
     PanelTileShape<Planned::kGroups, Planned::kOutTiles, Planned::kRows, packed_stages<Planned>(kCodeBytes),
                    Planned::kStepInputs, whole_alignments(kCodeBytes), Planned::kSlices>;
 
-// Returns a consumer's registers: those of the block at its start less the producer's. setmaxnreg hangs if
-// asked for more.
+// Returns a consumer's registers: those of the block at its start less the producer's.
+// setmaxnreg hangs if asked for more.
 constexpr int packed_multiply_registers(int groups) {
   const int at_start = 65536 / ((groups + 1) * kGroupThreads) / 8 * 8;
   return (at_start * (groups + 1) - kBringRegisters) / groups / 8 * 8;

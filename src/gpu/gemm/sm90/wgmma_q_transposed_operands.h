@@ -1,6 +1,6 @@
-// Operands of the wgmma GEMM whose weight is packed transposed (layout/packed.h), a row of codes for each
-// input: a lane holds eight neighbouring outputs of the inputs that it multiplies, pairs of four tiles of an
-// RS product.
+// Operands of the wgmma GEMM whose weight is packed transposed (layout/packed.h), a row of codes
+// for each input: a lane holds eight neighbouring outputs of the inputs that it multiplies,
+// pairs of four tiles of an RS product.
 #pragma once
 
 #include "gpu/gemm/layout/transposed_load.h"

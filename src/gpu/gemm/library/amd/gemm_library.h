@@ -1,6 +1,6 @@
-// AMD's GEMM libraries, loaded at run time. The few functions that are needed are declared after their
-// documentation, without AMD's headers: the program builds where these are absent, and every build tests this
-// code.
+// AMD's GEMM libraries, loaded at run time. The few functions that are needed are declared
+// after their documentation, without AMD's headers: the program builds where these are
+// absent, and every build tests this code.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ struct LibraryWorkspace {
 class GemmLibrary {
  public:
   virtual ~GemmLibrary() = default;
-  // Enqueues the product on the vendor's stream. Returns false where the library has no kernel for it, an
-  // error where it fails.
+  // Enqueues the product on the vendor's stream. Returns false where the library has no kernel
+  // for it, an error where it fails.
   virtual Result<bool> run(void* stream, const LibraryProduct&, const LibraryWorkspace&) = 0;
 };
 

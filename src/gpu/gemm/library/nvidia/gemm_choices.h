@@ -36,8 +36,8 @@ constexpr int64_t bucket_rows(int64_t rows) {
 // Returns the largest number of rows of each bucket, ascending; the last one ends at `most`.
 std::vector<int64_t> row_buckets(int64_t most);
 
-// An algorithm in the library's own encoding: opaque bytes that may be stored for the same version of the
-// library.
+// An algorithm in the library's own encoding: opaque bytes that may be stored for the
+// same version of the library.
 using GemmAlgorithm = std::array<std::byte, 64>;
 
 // Not thread-safe. Without a file nothing is kept beyond this object.
@@ -48,8 +48,8 @@ class GemmChoices {
   GemmChoices(std::filesystem::path file, std::string identity);
 
   std::optional<GemmAlgorithm> find(const GemmKey&) const;
-  // Remembers a choice and replaces the file at once. A failed write is not an error: the next start times
-  // the candidates again.
+  // Remembers a choice and replaces the file at once. A failed write is not an error: the next
+  // start times the candidates again.
   void keep(const GemmKey&, const GemmAlgorithm&);
 
  private:
