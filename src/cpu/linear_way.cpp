@@ -26,8 +26,9 @@ int64_t most_coded_rows(const LinearMode& mode) {
 
 namespace {
 
-// Few rows are bound by memory, and zeros save their fraction of it. Dense products of more rows are as quick
-// as those of linear_sparse.h at the second fraction.
+// Up to kFewRows rows are bound by memory, and zeros save their fraction of it. With more rows
+// linear_sparse.h is quicker from these fractions of zeros on: below least_decoded_rows() rows, and from
+// there.
 constexpr int64_t kFewRows = 4;
 constexpr double kLeastZerosOfSome = 0.85, kLeastZerosOfMany = 0.72;
 
