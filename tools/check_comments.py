@@ -12,7 +12,8 @@ from check_functions import SUFFIXES, statements
 from check_names import behind, blanked
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("base", "draft", "files", "gpu_absent", "grammar", "hub", "load", "net", "ranks", "tensor", "text")
+ROOMS = ("app", "base", "cpu", "draft", "engine", "files", "gpu", "gpu_absent", "grammar", "hub", "load", "model", "net",
+         "ranks", "tensor", "text")
 VERB = re.compile(r"[A-Z][a-z]+(?:-[a-z]+)*s\b")
 # Words that end like a verb of the third person and are none.
 OTHERS = {"As", "Attributes", "Bits", "Bytes", "Characters", "Codes", "Columns", "Digits", "Errors", "Figures",

@@ -1,5 +1,5 @@
-// The CPU's Ops: which kernel each primitive calls. Included by the files that implement it; everyone else
-// asks make_cpu_ops (cpu_ops.h).
+// The CPU's Ops: which kernel each primitive calls. Included by the files that implement it; all others call
+// make_cpu_ops (cpu_ops.h).
 #pragma once
 
 #include <string>
@@ -21,6 +21,7 @@ class CpuOps : public Ops {
   explicit CpuOps(const CpuOptions& options);
 
   // ---- facts, memory, steps, slots (cpu_ops.cpp)
+
   std::string name() const override;
   DType activation_dtype() const override { return DType::f32; }
   StateWrites state_writes() const override { return state_writes_; }
@@ -43,6 +44,7 @@ class CpuOps : public Ops {
   Islands6& rwkv6() override { return rwkv6_; }
 
   // ---- primitives
+
   void embed(const Batch& batch, const Embedding& embedding, Tensor out) override {
     cpu::embed(pool_, batch, embedding, out);
   }
@@ -69,7 +71,7 @@ class CpuOps : public Ops {
     cpu::gather_rows(pool_, x, batch.wanted_row, out);
   }
 
-  // Every product of primitives and islands goes through here; those of one call are independent.
+  // Computes every product of primitives and islands; those of one call are independent.
   virtual void products(std::span<const LinearTask> tasks) { linear_many(pool_, tasks, mode_); }
 
  private:

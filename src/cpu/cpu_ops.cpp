@@ -43,7 +43,7 @@ void for_elements(const HostMatrix& from, size_t element_out, std::byte* to, Cop
   }
 }
 
-// What the products and the embedding read as it is stored.
+// Returns whether products and the embedding read the type as stored.
 bool kernels_read(DType dtype) { return is_kernel_float(dtype) || is_block(dtype) || is_scaled(dtype); }
 
 DType kept_dtype(DType stored) { return kernels_read(stored) ? stored : DType::f32; }
@@ -58,18 +58,18 @@ void copy_matrix(const HostMatrix& from, std::byte* to) {
   }
 }
 
-// Seven bits a digit, and the sign.
+// Returns the number of digits: seven bits each, and a sign.
 CodedActivations digits_of(int activation_bits) {
   FULMAR_CHECK(activation_bits == 22 || activation_bits == 15 || activation_bits == 8);
   return static_cast<CodedActivations>((activation_bits - 1) / 7);
 }
 
-// Rows of an embedding are gathered as they are stored.
+// Returns whether a matrix is interleaved for products of codes; an embedding's rows are gathered as stored.
 bool is_multiplied_from_codes(const HostMatrix& matrix, WeightRole role) {
   return role != WeightRole::embedding && multiplies_codes(matrix.dtype) && can_interleave(matrix);
 }
 
-// Its input is mostly zeros.
+// Returns whether a matrix is transposed because most of its inputs are zeros.
 bool skips_zeros(const HostMatrix& matrix, WeightRole role) {
   return role == WeightRole::ffn_value && multiplies_strips(matrix.dtype) && can_transpose(matrix);
 }

@@ -1,4 +1,4 @@
-// What the fused islands of every version are made of: passes over rows that do everything elementwise at
+// Shared by the fused islands of every version: passes over rows that do all elementwise work at
 // once.
 #pragma once
 
@@ -21,7 +21,7 @@ void for_rows(ThreadPool& pool, Tensor x, const Body& body) {
   });
 }
 
-// x += pending; z = norm(x)
+// Sets x += pending; z = norm(x).
 inline void absorb_and_norm(ThreadPool& pool, Tensor x, const Addend& addend, const Norm& norm, Tensor z) {
   const Tensor pending = addend.joined(x);
   for_rows(pool, x, [&](int64_t t) {
@@ -31,8 +31,8 @@ inline void absorb_and_norm(ThreadPool& pool, Tensor x, const Addend& addend, co
   });
 }
 
-// body(t, previous) for every row, with the row before it in its sequence. The carried vector is replaced by
-// the sequence's last row as soon as its only reader, the first row, is done.
+// Calls body(t, previous) for every row, with the row before it in its sequence. The carried vector is
+// replaced by the sequence's last row as soon as its only reader, the first row, is done.
 template <class Body>
 void for_shifted_rows(ThreadPool& pool, const Batch& batch, Tensor z, StateField carry, const Body& body) {
   for_rows(pool, z, [&](int64_t t) {

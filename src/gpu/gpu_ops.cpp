@@ -78,7 +78,7 @@ Result<Buffer> GpuOps::allocate(size_t bytes) {
   use_device();
   FULMAR_ASSIGN(Buffer own, gpu::allocate_device(bytes));
   ++*memory_;
-  // The release function owns the device's buffer and bumps the counter that invalidates recorded graphs.
+  // The release function owns the device's buffer and bumps the counter that invalidates captured graphs.
   auto held = std::make_shared<Buffer>(std::move(own));
   void* data = held->data();
   return Buffer(data, bytes, [held, memory = memory_](void*) mutable {
@@ -105,7 +105,7 @@ void GpuOps::synchronise() {
   if (queue_.stream != nullptr) FULMAR_GPU(cudaStreamSynchronize(queue_.stream));
 }
 
-// Embedding rows are gathered, not multiplied: they keep the precision they have.
+// Returns the type of a matrix on the device. Embedding rows are gathered, not multiplied: they stay precise.
 DType GpuOps::imported_dtype(DType stored, WeightRole role) const {
   if (role != WeightRole::embedding || is_block(stored)) return options_.activation;
   return is_kernel_float(stored) ? stored : DType::f32;
@@ -119,8 +119,8 @@ size_t GpuOps::import_bytes(const HostMatrix& matrix, WeightRole role) const {
   return bytes_for(imported_dtype(matrix.dtype, role), matrix.rows * matrix.cols);
 }
 
-// Scratch of the default islands, plus the larger of the fused feed-forward's partial sums and the sampler's
-// copies of the logits.
+// Returns the scratch of the default islands, plus the larger of the fused feed-forward's partial sums and
+// the sampler's copies of the logits.
 size_t GpuOps::workspace_bytes(const StepShape& shape) const {
   const int64_t drawn = std::min(shape.wanted, gpu::Sampler::kMostAtOnce);
   const int multiprocessors = facts_.multiprocessors;
@@ -131,7 +131,7 @@ size_t GpuOps::workspace_bytes(const StepShape& shape) const {
                   static_cast<size_t>(drawn * shape.vocab) * sizeof(float));
 }
 
-// Matrices that are multiplied stay quantised; embedding tables and small low-rank factors do not.
+// Returns whether a matrix stays quantised: if it is multiplied; not embeddings and small low-rank factors.
 bool GpuOps::stays_quantised(const HostMatrix& matrix, WeightRole role) {
   const bool codes = is_block(matrix.dtype) || matrix.scales != nullptr;
   const bool multiplied = role != WeightRole::embedding && role != WeightRole::low_rank;
@@ -201,8 +201,8 @@ Result<Tensor> GpuOps::import_vector(std::span<const float> values, int64_t rows
 
 bool GpuOps::replays(int64_t head_size) const { return head_size == gpu::kHeadSize; }
 
-// Chunked kernels and the batch-1 kernel have no ring support. What is enqueued here precedes the copy of the
-// step's index arrays, and no later kernel overtakes that copy.
+// Begins the rings of a step. Chunked kernels and the batch-1 kernel do not support them. What is enqueued
+// here precedes the copy of the step's index arrays, and no later kernel overtakes that copy.
 bool GpuOps::begin_rings(const StepInput& input, const State& state) {
   ring_.clear();
   if (!state.has_rings()) return false;

@@ -142,8 +142,8 @@ class GpuOps final : public Ops {
   bool skips_zeros(WeightRole role) const {
     return role == WeightRole::ffn_value && facts_.matrix_units && !ways_.fixed_order;
   }
-  // codes_of returns the layout of a quantised matrix on the device, without its data; code_bytes, the size
-  // of its codes in bytes.
+  // Returns the layout of a quantised matrix on the device, without its data; code_bytes returns the size of
+  // its codes in bytes.
   Weight codes_of(const HostMatrix& matrix, WeightRole role) const;
   static size_t code_bytes(const Weight& weight);
   Result<Weight> import_codes(const HostMatrix& matrix, WeightRole role);

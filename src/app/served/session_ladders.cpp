@@ -120,8 +120,8 @@ struct FileDoors {
   std::string in_memory;  // why
 };
 
-// A file that somebody has named, or that may hold sessions, is not to be done without: they would be told as
-// if there were none. One that is new, or that another server has, is.
+// Opens the file of sessions. Fails for a file that was named, or that may hold sessions: without it they
+// would seem to be gone. One that is new, or that another server has, is replaced by memory.
 Result<FileDoors> file_doors(const SessionFlags& flags) {
   const bool holds = may_hold_something(flags.session_db);  // before it is made
   auto opened = open_sqlite_store(

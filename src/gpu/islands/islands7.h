@@ -40,20 +40,20 @@ class GpuIslands7 final : public Islands7 {
   // Returns false, having done nothing, where a launch cannot be grouped.
   bool project_few(gpu::GemmList first, const TimeMix7& att, bool first_block, Tensor v_first,
                    const gpu::LowRows7& low, const Projected7& p);
-  // out = between(in @ first^T) @ second^T
+  // Computes out = between(in @ first^T) @ second^T.
   void low_rank_path(const gpu::Queue& queue, Tensor in, const LowRank& path, Tensor low, Tensor out,
                      gpu::Epilogue between = gpu::Epilogue::none);
-  // time_mix where every sequence is chunked: finish_project7 is fused into the preparation of the chunks.
+  // Runs time_mix where every sequence is chunked: finish_project7 is fused into the chunks' preparation.
   void chunked_time_mix(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                         bool first_block, Tensor v_first, const Projected7& p, StateField state, Tensor y,
                         Tensor pending);
-  // Scratch and the two kernels of the chunked recurrence, by mma.sync fragments or by 16 x 16 tiles.
+  // Takes scratch for the chunked recurrence's two kernels, by mma.sync fragments or by 16 x 16 tiles.
   Tensor chunk_workspace(Scratch& scratch, const TimeMix7& att) const;
   void prepare_walk(const gpu::Queue& queue, const TimeMix7& att, const Projected7& p,
                     const gpu::RawProjected7& raw, Tensor workspace) const;
   void walk(const Batch& batch, const TimeMix7& att, StateField state, Tensor y, Tensor workspace) const;
 
-  // ---- batch 1: whether its kernels support a block's weights, and the block's two halves
+  // Returns whether the batch-1 kernels (row7.cpp) support a block's weights.
   bool suits_row(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const;
   // Returns the number of partial sums (one per thread block) of the fused batch-1 feed-forward, ffn_row or
   // ffn_packed; 0: not supported, run two GEMMs.
