@@ -5,6 +5,8 @@
 #include <array>
 #include <charconv>
 
+#include "files/identify.h"
+
 namespace fulmar {
 namespace {
 
@@ -91,7 +93,7 @@ const NamePair* find_in(std::span<const NamePair> list, std::string_view NamePai
 
 const NamePair* find_inside(std::string_view NamePair::*side, std::string_view name, int version) {
   if (const NamePair* entry = find_in(kCommon, side, name)) return entry;
-  return version == 7 ? find_in(kOnly7, side, name) : find_in(kOnly6, side, name);
+  return find_in(of_version<std::span<const NamePair>>(version, kOnly7, kOnly6), side, name);
 }
 
 // "<prefix><layer>.<rest>" taken apart.
@@ -113,11 +115,6 @@ std::optional<InBlock> in_block(std::string_view name, std::string_view prefix) 
   return found;
 }
 
-bool copy_of_first_block(const InBlock& block, std::string_view official, int version) {
-  return version == 7 && block.layer == 0 &&
-         (official == "att.v0" || official == "att.v1" || official == "att.v2");
-}
-
 }  // namespace
 
 GgufName official_name(std::string_view gguf, int version) {
@@ -130,7 +127,7 @@ GgufName official_name(std::string_view gguf, int version) {
   const NamePair* entry = find_inside(&NamePair::gguf, block->rest, version);
   const std::string_view rest = entry == nullptr ? block->rest : entry->official;
   GgufPart part = entry == nullptr ? GgufPart::plain : entry->part;
-  if (copy_of_first_block(*block, rest, version)) part = GgufPart::unused;
+  if (is_unused(version, block->layer, rest)) part = GgufPart::unused;
   return {fmt::format("blocks.{}.{}", block->layer, rest), part, block->layer};
 }
 
@@ -145,8 +142,7 @@ std::optional<std::string> gguf_name(std::string_view official, int version) {
 }
 
 std::span<const std::string_view> mix_names(int version) {
-  if (version == 7) return kMixes7;
-  return kMixes6;
+  return of_version<std::span<const std::string_view>>(version, kMixes7, kMixes6);
 }
 
 }  // namespace fulmar

@@ -189,6 +189,18 @@ bool is_mix(std::string_view name, int version) {
 
 uint32_t u32(int64_t value) { return static_cast<uint32_t>(value); }
 
+std::vector<GgufKey> rank_keys7(const ModelConfig& config) {
+  return {{"attention.decay_lora_rank", u32(config.rank_w)},
+          {"attention.iclr_lora_rank", u32(config.rank_a)},
+          {"attention.value_residual_mix_lora_rank", u32(config.rank_v)},
+          {"attention.gate_lora_rank", u32(config.rank_g)}};
+}
+std::vector<GgufKey> rank_keys6(const ModelConfig& config) {
+  return {{"rescale_every_n_layers", uint32_t{0}},
+          {"time_mix_extra_dim", u32(config.rank_mix)},
+          {"time_decay_extra_dim", u32(config.rank_decay)}};
+}
+
 std::vector<GgufKey> size_keys(const ModelConfig& config, const std::string& name) {
   const std::string a = fmt::format("rwkv{}.", config.version);
   std::vector<GgufKey> keys = {{"general.architecture", fmt::format("rwkv{}", config.version)},
@@ -202,15 +214,8 @@ std::vector<GgufKey> size_keys(const ModelConfig& config, const std::string& nam
                                {a + "feed_forward_length", u32(config.n_ffn)},
                                {a + "attention.head_count", uint32_t{0}},
                                {"general.quantization_version", uint32_t{2}}};
-  if (config.version == 7) {
-    keys.push_back({a + "attention.decay_lora_rank", u32(config.rank_w)});
-    keys.push_back({a + "attention.iclr_lora_rank", u32(config.rank_a)});
-    keys.push_back({a + "attention.value_residual_mix_lora_rank", u32(config.rank_v)});
-    keys.push_back({a + "attention.gate_lora_rank", u32(config.rank_g)});
-  } else {
-    keys.push_back({a + "rescale_every_n_layers", uint32_t{0}});
-    keys.push_back({a + "time_mix_extra_dim", u32(config.rank_mix)});
-    keys.push_back({a + "time_decay_extra_dim", u32(config.rank_decay)});
+  for (GgufKey& key : of_version(config.version, rank_keys7, rank_keys6)(config)) {
+    keys.push_back({a + key.name, std::move(key.value)});
   }
   return keys;
 }
@@ -278,7 +283,7 @@ Result<GgufModel> gguf_of(const Checkpoint& checkpoint, const ModelConfig& confi
     if (!gguf || official_name(*gguf, config.version).part == GgufPart::unused) continue;
     FULMAR_ASSIGN(GgufTensor tensor, tensor_of(stored, *gguf, config.version));
     const std::string copied = "blk.0.time_mix_a";
-    if (config.version == 7 && tensor.name.starts_with(copied) && tensor.name.size() == copied.size() + 8) {
+    if (tensor.name.starts_with(copied) && tensor.name.size() == copied.size() + 8) {
       GgufTensor copy = tensor;
       copy.name[copied.size() - 1] = 'v';
       model.tensors.push_back(std::move(copy));

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <unordered_set>
 
 #include "files/hub_facts.h"
@@ -114,8 +115,8 @@ constexpr Expected kOnly6[] = {
 
 std::vector<Expected> expected_of(const ModelConfig& config) {
   std::vector<Expected> all(std::begin(kCommon), std::end(kCommon));
-  if (config.version == 7) all.insert(all.end(), std::begin(kOnly7), std::end(kOnly7));
-  if (config.version == 6) all.insert(all.end(), std::begin(kOnly6), std::end(kOnly6));
+  const auto own = of_version<std::span<const Expected>>(config.version, kOnly7, kOnly6);
+  all.insert(all.end(), own.begin(), own.end());
   if (config.deep_embed) all.insert(all.end(), std::begin(kOnlyDeepEmbed), std::end(kOnlyDeepEmbed));
   return all;
 }
@@ -300,7 +301,7 @@ Result<ModelConfig> read_sizes(const Checkpoint& checkpoint) {
   FULMAR_ASSIGN(config.vocab, read_size(checkpoint, "emb.weight", 0));
   FULMAR_ASSIGN(config.n_embd, read_size(checkpoint, "emb.weight", 1));
   FULMAR_ASSIGN(config.n_ffn, read_size(checkpoint, "blocks.0.ffn.key.weight", 0));
-  FULMAR_TRY(config.version == 7 ? read_sizes7(checkpoint, config) : read_sizes6(checkpoint, config));
+  FULMAR_TRY(of_version(config.version, read_sizes7, read_sizes6)(checkpoint, config));
   const std::array<int64_t, 2> heads = {config.n_head, config.head_size};
   if (checked_product(heads) != config.n_embd) {
     return corrupt(fmt::format("{} heads of {} channels do not make the width {} of emb.weight",
@@ -401,9 +402,7 @@ Status judge_others(const Checkpoint& checkpoint, const std::unordered_set<std::
   for (const StoredTensor& tensor : checkpoint.tensors()) {
     if (known.contains(tensor.name)) continue;
     const std::optional<BlockTensor> block = parse_block_name(tensor.name);
-    const bool dead = config.version == 7 && block && block->layer == 0 &&
-                      (block->rest == "att.v0" || block->rest == "att.v1" || block->rest == "att.v2");
-    if (dead) {
+    if (block && is_unused(config.version, block->layer, block->rest)) {
       dead_v = true;
     } else if (block && block->rest == "att.time_state") {
       config.time_state = true;
@@ -465,6 +464,12 @@ Result<ModelConfig> identify(const Checkpoint& checkpoint) {
   if (config.embedding_normed) config.oddities.push_back("ln0 lies in the embedding");
   config.oddities.insert(config.oddities.end(), checkpoint.remarks().begin(), checkpoint.remarks().end());
   return config;
+}
+
+bool is_unused(int version, int64_t layer, std::string_view rest) {
+  static constexpr std::string_view kUnused7[] = {"att.v0", "att.v1", "att.v2"};
+  const auto names = of_version<std::span<const std::string_view>>(version, kUnused7, {});
+  return layer == 0 && std::find(names.begin(), names.end(), rest) != names.end();
 }
 
 }  // namespace fulmar

@@ -9,6 +9,13 @@
 
 namespace fulmar {
 
+// Returns what belongs to a model's version. What differs among versions is said by pairs of such values;
+// nobody compares a version.
+template <class T>
+constexpr T of_version(int version, T seven, T six) {
+  return version == 7 ? seven : six;
+}
+
 struct ModelConfig {
   int version = 0;          // 6 or 7
   bool deep_embed = false;  // RWKV-7a

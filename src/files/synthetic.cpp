@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/thread.h"
+#include "files/model_config.h"
 #include "files/quantised.h"
 #include "tensor/convert.h"
 
@@ -68,7 +69,7 @@ struct Planned {
 class Plan {
  public:
   explicit Plan(const SyntheticSpec& spec) : spec_(spec), c_(spec.n_head * spec.head_size) {
-    f_ = spec.n_ffn > 0 ? spec.n_ffn : (spec.version == 7 ? 4 * c_ : 7 * c_ / 2) / 32 * 32;
+    f_ = spec.n_ffn > 0 ? spec.n_ffn : of_version(spec.version, 4 * c_, 7 * c_ / 2) / 32 * 32;
     add("emb.weight", {spec.vocab, c_});
     for (int64_t layer = 0; layer < spec.n_layer; layer++) add_block(layer);
     add_norm("ln_out");
@@ -98,11 +99,11 @@ class Plan {
     add_norm("ln1");
     add_norm("ln2");
     prefix_ = block + "att.";
-    spec_.version == 7 ? add_time_mix7(layer) : add_time_mix6();
+    (this->*of_version(spec_.version, &Plan::add_time_mix7, &Plan::add_time_mix6))(layer);
     add_norm("ln_x");
     if (spec_.time_state) add("time_state", {spec_.n_head, spec_.head_size, spec_.head_size});
     prefix_ = block + "ffn.";
-    spec_.version == 7 ? add_channel_mix7() : add_channel_mix6();
+    (this->*of_version(spec_.version, &Plan::add_channel_mix7, &Plan::add_channel_mix6))();
     add("key.weight", {f_, c_});
     add("value.weight", {c_, f_});
     prefix_.clear();
@@ -130,7 +131,7 @@ class Plan {
     add_projections({"receptance", "key", "value", "output"});
   }
 
-  void add_time_mix6() {
+  void add_time_mix6(int64_t) {
     for (const char letter : {'x', 'w', 'k', 'v', 'r', 'g'}) add_vector(fmt::format("time_maa_{}", letter));
     add("time_maa_w1", {c_, 5 * spec_.rank_mix});
     add("time_maa_w2", {5, spec_.rank_mix, c_});
@@ -387,12 +388,17 @@ size_t scale_bytes(const Planned& tensor) {
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+bool has_ranks7(const SyntheticSpec& spec) {
+  return spec.rank_w > 0 && spec.rank_a > 0 && spec.rank_g > 0 && (spec.n_layer == 1 || spec.rank_v > 0);
+}
+bool has_ranks6(const SyntheticSpec& spec) {
+  return spec.rank_mix > 0 && spec.rank_decay > 0 && spec.deep_embed_rank == 0;
+}
+
 void check_spec(const SyntheticSpec& spec) {
-  FULMAR_CHECK(spec.version == 6 || spec.version == 7);
+  FULMAR_CHECK(spec.version >= 6 && spec.version <= 7);
   FULMAR_CHECK(spec.n_layer > 0 && spec.n_head > 0 && spec.head_size > 0 && spec.vocab > 0);
-  FULMAR_CHECK(spec.version == 6 || (spec.rank_w > 0 && spec.rank_a > 0 && spec.rank_g > 0));
-  FULMAR_CHECK(spec.version == 6 || spec.n_layer == 1 || spec.rank_v > 0);
-  FULMAR_CHECK(spec.version == 7 || (spec.rank_mix > 0 && spec.rank_decay > 0 && spec.deep_embed_rank == 0));
+  FULMAR_CHECK(of_version(spec.version, has_ranks7, has_ranks6)(spec));
   FULMAR_CHECK(spec.dtype == DType::f32 || spec.dtype == DType::f16 || spec.dtype == DType::bf16);
 }
 
