@@ -209,44 +209,30 @@ Result<std::vector<std::byte>> payload_for(const StateBlob& blob, const std::str
 
   std::vector<std::byte> payload(layout.slot_bytes());
   std::vector<float> scratch;
-  const auto shift = static_cast<size_t>(layout.n_embd);
-  const auto wkv = static_cast<size_t>(layout.n_embd * layout.head_size);
   for (int64_t layer = 0; layer < layout.n_layer; layer++) {
-    const auto part = [&](size_t from, DType from_dtype, size_t to, DType to_dtype, size_t count) {
-      convert_part(blob.payload.data() + from, from_dtype, payload.data() + to, to_dtype, count, scratch);
-    };
-    part(blob.layout.att_shift_offset(layer), blob.layout.shift_dtype, layout.att_shift_offset(layer),
-         layout.shift_dtype, shift);
-    part(blob.layout.ffn_shift_offset(layer), blob.layout.shift_dtype, layout.ffn_shift_offset(layer),
-         layout.shift_dtype, shift);
-    part(blob.layout.wkv_offset(layer), blob.layout.wkv_dtype, layout.wkv_offset(layer), layout.wkv_dtype,
-         wkv);
+    for (size_t i = 0; i < layout.fields.size(); i++) {
+      const FieldSpec& field = layout.fields[i];
+      convert_part(blob.payload.data() + blob.layout.offset(layer, i), blob.layout.dtype(field),
+                   payload.data() + layout.offset(layer, i), layout.dtype(field),
+                   static_cast<size_t>(layout.count(field)), scratch);
+    }
   }
   return payload;
 }
 
 Status check_finite(std::span<const std::byte> payload, const StateLayout& layout) {
-  struct StateSection {
-    const char* name;
-    size_t offset;
-    DType dtype;
-    int64_t count;
-  };
   std::vector<float> values;
   for (int64_t layer = 0; layer < layout.n_layer; layer++) {
-    for (const StateSection& part :
-         {StateSection{"att_shift", layout.att_shift_offset(layer), layout.shift_dtype, layout.n_embd},
-          StateSection{"ffn_shift", layout.ffn_shift_offset(layer), layout.shift_dtype, layout.n_embd},
-          StateSection{"wkv", layout.wkv_offset(layer), layout.wkv_dtype,
-                       layout.n_embd * layout.head_size}}) {
-      values.resize(static_cast<size_t>(part.count));
-      to_f32(part.dtype, payload.data() + part.offset, values);
+    for (size_t i = 0; i < layout.fields.size(); i++) {
+      const FieldSpec& field = layout.fields[i];
+      values.resize(static_cast<size_t>(layout.count(field)));
+      to_f32(layout.dtype(field), payload.data() + layout.offset(layer, i), values);
       const auto found =
           std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
       if (found == values.end()) continue;
       return Error{ErrorKind::invalid,
-                   fmt::format("the state's {} of layer {} holds {}; wanted finite numbers", part.name, layer,
-                               *found)};
+                   fmt::format("the state's {} of layer {} holds {}; wanted finite numbers", field.name,
+                               layer, *found)};
     }
   }
   return {};

@@ -205,16 +205,19 @@ const std::byte* CpuOps::replayed(const State& state, int64_t slot, Scratch& scr
   auto* const copy = static_cast<std::byte*>(scratch.take(1, bytes, DType::u8).data);
   std::memcpy(copy, state.slot(slot), state.layout.slot_bytes());
   for (int64_t layer = 0; layer < state.layout.n_layer; layer++) {
-    cpu::replay(pool_, state, layer, slot, reinterpret_cast<float*>(copy + state.layout.wkv_offset(layer)));
+    cpu::replay(pool_, state, layer, slot, reinterpret_cast<float*>(copy + state.layout.offset(layer, kWkv)));
   }
   return copy;
 }
 
 void CpuOps::restore_shifts(const State& state, int64_t slot, int64_t ring_row) {
-  const size_t bytes = static_cast<size_t>(state.layout.n_embd) * sizeof(float);
-  for (int64_t layer = 0; layer < state.layout.n_layer; layer++) {
-    for (const StateField& field : {state.att_shift(layer), state.ffn_shift(layer)}) {
-      std::memcpy(field.at<float>(slot), field.ring.row(slot, 0, ring_row), bytes);
+  const StateLayout& layout = state.layout;
+  for (int64_t layer = 0; layer < layout.n_layer; layer++) {
+    for (size_t i = 0; i < layout.fields.size(); i++) {
+      if (layout.fields[i].roll_back != FieldSpec::RollBack::restored) continue;
+      const StateField field = state.field(layer, i);
+      std::memcpy(field.at<float>(slot), field.ring.row(slot, 0, ring_row),
+                  layout.data_bytes(layout.fields[i]));
     }
   }
 }

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "model/bind.h"
-#include "rwkv6/state.h"
-#include "rwkv7/state.h"
+#include "model/block_kind.h"
 
 namespace fulmar {
 
@@ -83,17 +82,20 @@ StepShape step_shape(const ModelConfig& config, const LoadOptions& options) {
 }
 
 StateLayout state_layout_of(const ModelConfig& config, const Ops& ops) {
-  return {config.n_layer, config.n_embd, config.n_head, config.head_size, ops.shift_dtype(), ops.wkv_dtype()};
+  return {config.n_layer,           config.n_embd,     config.n_head,
+          config.head_size,         ops.shift_dtype(), ops.wkv_dtype(),
+          block_kind(config).fields};
 }
 
 RingLayout ring_layout_of(const ModelConfig& config, const Ops& ops, const StateWrites& writes) {
   if (!ops.replays(config.head_size)) return {};
-  return ring_layout(writes, config.version == 7 ? kKeptRow7 : kKeptRow6, ops.activation_dtype());
+  return ring_layout(writes, block_kind(config).kept, ops.activation_dtype());
 }
 
 size_t stream_bytes(const ModelConfig& config, const StepShape& shape, const Ops& ops) {
   const auto width = static_cast<size_t>(config.n_embd), rows = static_cast<size_t>(shape.rows);
-  const size_t values = config.version == 7 ? rows * size_of(ops.activation_dtype()) + sizeof(float) : 0;
+  const size_t values =
+      block_kind(config).hands_values_on ? rows * size_of(ops.activation_dtype()) + sizeof(float) : 0;
   return width * (rows * size_of(ops.residual_dtype()) + values);
 }
 

@@ -31,7 +31,11 @@ double state_traffic(const StateLayout& layout, const RingLayout& ring, bool sin
   const auto layers = static_cast<double>(layout.n_layer);
   const auto all = static_cast<double>(layout.slot_bytes());
   const double every = single ? static_cast<double>(ring.write_every) : 1;
-  const double unwritten = layers * static_cast<double>(layout.wkv_bytes()) * (1 - 1 / every);
+  size_t deferred = 0;
+  for (const FieldSpec& field : layout.fields) {
+    if (field.roll_back == FieldSpec::RollBack::replayed) deferred += layout.field_bytes(field);
+  }
+  const double unwritten = layers * static_cast<double>(deferred) * (1 - 1 / every);
   const auto part =
       static_cast<double>(ring.part_bytes(layout.head_size) * static_cast<size_t>(layout.n_head));
   // Of M steps the first replays no row and the last appends none.

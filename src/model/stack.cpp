@@ -1,7 +1,6 @@
 #include "model/stack.h"
 
-#include "model/rwkv6.h"
-#include "model/rwkv7.h"
+#include "model/block_kind.h"
 
 namespace fulmar {
 
@@ -16,7 +15,7 @@ Stack::Stack(const Binder& binder, LayerRange held, Buffers& buffers, int64_t ma
   for (Tensor& one : std::span(pending_).first(slice_.whole() ? 1 : 2)) {
     buffers.declare(one, max_rows, config.n_embd, ops_.activation_dtype());
   }
-  if (config.version != 7) return;
+  if (!block_kind(config).hands_values_on) return;
   buffers.declare(v_first_, max_rows, head_width_, ops_.activation_dtype());
   buffers.declare(v_first_wide_, 1, head_width_, DType::f32);
 }
@@ -24,12 +23,7 @@ Stack::Stack(const Binder& binder, LayerRange held, Buffers& buffers, int64_t ma
 Result<std::unique_ptr<Stack>> Stack::bind(Binder& binder, Buffers& buffers, int64_t max_rows,
                                            LayerRange held, const std::function<void(int64_t)>& loaded) {
   const ModelConfig& config = binder.config();
-  std::unique_ptr<Stack> stack;
-  if (config.version == 7) {
-    stack = std::make_unique<Rwkv7>(binder, held, buffers, max_rows);
-  } else {
-    stack = std::make_unique<Rwkv6>(binder, held, buffers, max_rows);
-  }
+  std::unique_ptr<Stack> stack = block_kind(config).make(binder, held, buffers, max_rows);
   if (stack->embeds() || config.deep_embed) {
     binder.repeats(!stack->embeds());
     stack->embedding_.table = binder.matrix("emb.weight", config.vocab, config.n_embd, WeightRole::embedding);

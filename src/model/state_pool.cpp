@@ -100,33 +100,33 @@ void StatePool::return_to_mark(int64_t slot) {
   }
 }
 
-void StatePool::put_slice(const Holding& part, std::span<const std::byte> own,
-                          std::span<std::byte> whole) const {
-  const StateLayout& from = part.state.layout;
-  const size_t heads = static_cast<size_t>(from.n_head) * from.head_bytes();
-  for (int64_t l = 0; l < from.n_layer; l++) {
-    const std::byte* shifts = own.data() + from.att_shift_offset(l);
-    const int64_t layer = part.first + l;
-    if (part.slice.index == 0) {
-      std::memcpy(whole.data() + layout_.att_shift_offset(layer), shifts, 2 * from.shift_bytes());
+template <class Copy>
+void StatePool::for_fields(const Holding& part, const Copy& copy) const {
+  const StateLayout& own = part.state.layout;
+  for (int64_t l = 0; l < own.n_layer; l++) {
+    for (size_t i = 0; i < own.fields.size(); i++) {
+      const FieldSpec& field = own.fields[i];
+      const bool cut = field.cut == FieldSpec::Cut::heads;
+      const size_t bytes = cut ? own.data_bytes(field) : own.field_bytes(field);
+      const size_t before = cut ? bytes * static_cast<size_t>(part.slice.index) : 0;
+      copy(field, own.offset(l, i), layout_.offset(part.first + l, i) + before, bytes);
     }
-    std::memcpy(whole.data() + layout_.wkv_offset(layer) + static_cast<size_t>(part.slice.index) * heads,
-                own.data() + from.wkv_offset(l), heads);
   }
 }
 
+void StatePool::put_slice(const Holding& part, std::span<const std::byte> own,
+                          std::span<std::byte> whole) const {
+  for_fields(part, [&](const FieldSpec& field, size_t from, size_t to, size_t bytes) {
+    if (field.cut == FieldSpec::Cut::none && part.slice.index > 0) return;
+    std::memcpy(whole.data() + to, own.data() + from, bytes);
+  });
+}
+
 std::vector<std::byte> StatePool::take_slice(const Holding& part, std::span<const std::byte> whole) const {
-  const StateLayout& to = part.state.layout;
-  const size_t heads = static_cast<size_t>(to.n_head) * to.head_bytes();
-  std::vector<std::byte> own(to.slot_bytes());
-  for (int64_t l = 0; l < to.n_layer; l++) {
-    const int64_t layer = part.first + l;
-    std::memcpy(own.data() + to.att_shift_offset(l), whole.data() + layout_.att_shift_offset(layer),
-                2 * to.shift_bytes());
-    std::memcpy(own.data() + to.wkv_offset(l),
-                whole.data() + layout_.wkv_offset(layer) + static_cast<size_t>(part.slice.index) * heads,
-                heads);
-  }
+  std::vector<std::byte> own(part.state.layout.slot_bytes());
+  for_fields(part, [&](const FieldSpec&, size_t to, size_t from, size_t bytes) {
+    std::memcpy(own.data() + to, whole.data() + from, bytes);
+  });
   return own;
 }
 
@@ -193,7 +193,7 @@ Status StatePool::set_initial(int64_t slot, std::span<const std::vector<float>> 
                                            " numbers in layer " + std::to_string(layer) +
                                            "; this model's has " + std::to_string(count)};
     }
-    from_f32(wkv[layer], layout_.wkv_dtype, bytes.data() + layout_.wkv_offset(static_cast<int64_t>(layer)));
+    from_f32(wkv[layer], layout_.wkv_dtype, bytes.data() + layout_.offset(static_cast<int64_t>(layer), kWkv));
   }
   write(slot, bytes);
   return {};

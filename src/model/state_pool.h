@@ -75,6 +75,9 @@ class StatePool final : public StateSlots {
   size_t offset_of(const Holding& part) const {
     return static_cast<size_t>(part.first) * layout_.layer_bytes();
   }
+  // Calls copy(field, own, whole, bytes) with the offsets of each field of each of a part's layers.
+  template <class Copy>
+  void for_fields(const Holding& part, const Copy& copy) const;
   // Copies a part's bytes of a state into the whole, or from it.
   void put_slice(const Holding& part, std::span<const std::byte> own, std::span<std::byte> whole) const;
   std::vector<std::byte> take_slice(const Holding& part, std::span<const std::byte> whole) const;

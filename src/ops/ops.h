@@ -227,7 +227,7 @@ class Ops {
   // Returns the address of a state as read_slot returns it: the slot itself where its ring holds nothing,
   // else a copy in scratch memory with the ring's rows replayed.
   virtual const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) = 0;
-  // Restores both shifts of each layer from row `ring_row` of the ring.
+  // Restores the fields that a ring holds copies of, in every layer, from row `ring_row` of the ring.
   virtual void restore_shifts(const State& state, int64_t slot, int64_t ring_row) = 0;
   // Returns the ring cursor of a slot; null where there are no rings.
   static RingCursor* cursor_of(const State& state, int64_t slot);

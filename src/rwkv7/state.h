@@ -1,9 +1,13 @@
-// What a block of RWKV-7 keeps of a sequence from row to row.
+// What a block of RWKV-7 and RWKV-7a keeps of a sequence from row to row.
 #pragma once
 
-#include "ops/ring.h"
+#include <span>
+
+#include "ops/state.h"
 
 namespace fulmar {
+
+constexpr std::span<const FieldSpec> kFields7 = kShiftsAndWkv;
 
 // What replays a row of the recurrence on a head: k, v, u, kk, alpha, and S·(-kk).
 constexpr KeptRow kKeptRow7{5, true};

@@ -204,7 +204,7 @@ TEST(Sessions, AStateThatIsNotANumberIsRefused) {
   StateBlob blob = *tiny.engine().export_session({}, "s");
   const float bad[] = {std::nanf(""), INFINITY};
   for (const float value : bad) {
-    std::memcpy(blob.payload.data() + blob.layout.wkv_offset(1), &value, sizeof(value));
+    std::memcpy(blob.payload.data() + blob.layout.offset(1, kWkv), &value, sizeof(value));
     const Status taken = tiny.engine().import_session({}, "t", blob);
     ASSERT_FALSE(taken.ok());
     EXPECT_EQ(taken.error().kind, ErrorKind::invalid);

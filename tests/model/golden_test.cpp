@@ -61,9 +61,9 @@ class Golden : public testing::TestWithParam<const char*> {
         EXPECT_NEAR(checksum(got), layer[name + "_chk"].get<double>(), 2e-4 * (1 + size))
             << name << " of " << l;
       };
-      check("att_shift", rig.state_part(1, layout.att_shift_offset(l), layout.n_embd));
-      check("ffn_shift", rig.state_part(1, layout.ffn_shift_offset(l), layout.n_embd));
-      const auto wkv = rig.state_part(1, layout.wkv_offset(l), layout.n_embd * layout.head_size);
+      check("att_shift", rig.state_part(1, layout.offset(l, kAttShift), layout.n_embd));
+      check("ffn_shift", rig.state_part(1, layout.offset(l, kFfnShift), layout.n_embd));
+      const auto wkv = rig.state_part(1, layout.offset(l, kWkv), layout.n_embd * layout.head_size);
       check("wkv", golden_order(wkv, golden_["config"]));
     }
   }

@@ -206,8 +206,10 @@ TEST_F(Load, StatePoolChecksWhatIsWritten) {
   ASSERT_TRUE(pool->set_initial(1, initial).ok());
   EXPECT_EQ(pool->read(0), before);
   float last = 0;
-  std::memcpy(&last, pool->read(1).data() + layout.wkv_offset(1) + layout.wkv_bytes() - sizeof(float),
-              sizeof(last));
+  std::memcpy(
+      &last,
+      pool->read(1).data() + layout.offset(1, kWkv) + layout.field_bytes(layout.fields[kWkv]) - sizeof(float),
+      sizeof(last));
   EXPECT_EQ(last, 0.25f);
 }
 

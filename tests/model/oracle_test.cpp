@@ -73,9 +73,9 @@ TEST_P(Oracle, LogitsHiddenAndStateAgree) {
       const auto got = rig_->state_part(2, offset, static_cast<int64_t>(part.size()));
       for (size_t i = 0; i < part.size(); i++) ASSERT_NEAR(got[i], part[i], kTolerance) << "layer " << l;
     };
-    near(layout.att_shift_offset(l), layer.att_shift);
-    near(layout.ffn_shift_offset(l), layer.ffn_shift);
-    near(layout.wkv_offset(l), layer.wkv);
+    near(layout.offset(l, kAttShift), layer.att_shift);
+    near(layout.offset(l, kFfnShift), layer.ffn_shift);
+    near(layout.offset(l, kWkv), layer.wkv);
   }
 }
 

@@ -141,9 +141,9 @@ Batch OpsRig::begin(const std::vector<int32_t>& lengths, int64_t n_head, int64_t
     const auto fill = [&](size_t offset, int64_t count, DType dtype) {
       from_f32(numbers(count, dtype, -1, 1), dtype, host.data() + offset);
     };
-    fill(layout.att_shift_offset(0), layout.n_embd, layout.shift_dtype);
-    fill(layout.ffn_shift_offset(0), layout.n_embd, layout.shift_dtype);
-    fill(layout.wkv_offset(0), layout.n_embd * head_size, layout.wkv_dtype);
+    fill(layout.offset(0, kAttShift), layout.n_embd, layout.shift_dtype);
+    fill(layout.offset(0, kFfnShift), layout.n_embd, layout.shift_dtype);
+    fill(layout.offset(0, kWkv), layout.n_embd * head_size, layout.wkv_dtype);
     ops_.write_slot(state_, slot, host);
   }
   start_.assign(1, 0);

@@ -122,9 +122,10 @@ void replay_ring(const Queue& queue, const State& state, int64_t slot, std::byte
   with_ring_types(state.ring.removed ? 7 : 6, state.ring.dtype, field.dtype,
                   [&](auto number, auto activation, auto element) {
                     launch(queue, replay_kernel<number(), decltype(activation), decltype(element)>, grid,
-                           dim3(kWkvThreads), replayed_bytes(state.ring), states + state.layout.wkv_offset(0),
-                           state.layout.layer_bytes(), field.ring.row(slot, 0, 0), state.ring_layer_bytes(),
-                           rings_of(field.ring), cursor.first, cursor.held);
+                           dim3(kWkvThreads), replayed_bytes(state.ring),
+                           states + state.layout.offset(0, kWkv), state.layout.layer_bytes(),
+                           field.ring.row(slot, 0, 0), state.ring_layer_bytes(), rings_of(field.ring),
+                           cursor.first, cursor.held);
                   });
 }
 
