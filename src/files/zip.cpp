@@ -131,6 +131,19 @@ Result<DirectoryEntry> read_entry(ByteSpan directory, uint64_t& at) {
   return entry;
 }
 
+// Tells whether the local header says of the payload what the directory does. Of sizes and checksum a writer
+// that did not know them yet has left 0 there, and of sizes that lie in a zip64 field all bits.
+bool agrees(ByteSpan archive, const DirectoryEntry& entry) {
+  const auto says = [&](uint64_t at) { return load_at<uint32_t>(archive, entry.local + at); };
+  const auto is_size = [&](uint32_t size, uint64_t wanted) {
+    return size == 0 || size == kFull32 || size == wanted;
+  };
+  const auto method = load_at<uint16_t>(archive, entry.local + 8);
+  const uint32_t crc = says(14);
+  return method == 0 && (crc == 0 || crc == entry.crc) && is_size(says(18), entry.compressed) &&
+         is_size(says(22), entry.size);
+}
+
 // Finds the payload after the local header, whose extra field differs from that of the directory.
 Result<ZipMember> locate_payload(ByteSpan before_directory, const DirectoryEntry& entry) {
   const std::string name = printable(entry.name);
@@ -147,6 +160,9 @@ Result<ZipMember> locate_payload(ByteSpan before_directory, const DirectoryEntry
   }
   if (as_text(before_directory.subspan(entry.local + kLocalHeaderSize, name_length)) != entry.name) {
     return broken(fmt::format("local header at {} does not name '{}'", entry.local, name));
+  }
+  if (!agrees(before_directory, entry)) {
+    return broken(fmt::format("local header of '{}' at {} disagrees with the directory", name, entry.local));
   }
   return ZipMember{entry.name, payload, entry.size, entry.crc};
 }

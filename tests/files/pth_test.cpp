@@ -274,6 +274,27 @@ TEST(Pth, ADamagedMemberIsRefusedByNameWithBothSums) {
   }
 }
 
+// What a local header says beside the directory: method, checksum, both sizes.
+TEST(Pth, ALocalHeaderThatDisagreesIsRefused) {
+  const std::string whole = zip_of(pth_members(two_tensors()), {.crc = true});
+  const auto members = read_zip_directory(bytes_of(whole));
+  ASSERT_TRUE(members.ok());
+  for (const ZipMember& member : *members) {
+    const size_t local = whole.rfind("PK\3\4", member.offset);
+    const std::string complaint =
+        fmt::format("local header of '{}' at {} disagrees with the directory", member.name, local);
+    for (const size_t field : {8, 14, 18, 22}) {
+      std::string damaged = whole;
+      damaged[local + field + 1] = 0x5A;
+      EXPECT_THAT(error_of(damaged), HasSubstr(complaint)) << field;
+    }
+    std::string stated = whole;
+    const std::string size = raw<uint32_t>(static_cast<uint32_t>(member.size));
+    stated.replace(local + 14, 12, raw<uint32_t>(member.crc) + size + size);
+    expect_two_tensors(stated);
+  }
+}
+
 // Points the directory's second entry at another local header.
 std::string with_second_member_at(std::string file, size_t offset) {
   const size_t entry = file.find("PK\1\2", file.find("PK\1\2") + 1);
