@@ -228,6 +228,13 @@ Result<std::unique_ptr<ByteStream>> connect_tls(const StreamTarget& target, Sock
 
 }  // namespace
 
+Status check_tls_files(const TlsFiles& files) {
+  ERR_clear_error();
+  const TlsContext context(SSL_CTX_new(TLS_client_method()));
+  const Status loaded = context ? load_files(*context, files) : tls_error("no context");
+  return loaded.ok() ? Status() : Error{ErrorKind::io, loaded.error().text};
+}
+
 Result<std::unique_ptr<ByteStream>> ByteStream::connect(const StreamTarget& target) {
   FULMAR_ASSIGN(Socket socket, connect_to(target));
   if (target.tls != nullptr) return connect_tls(target, std::move(socket));

@@ -18,6 +18,9 @@ struct TlsFiles {
   std::string certificate, key;  // PEM, our own; empty: none is shown
 };
 
+// Whether the files can be read and are what they should be: an `io` Error names the one that is not.
+Status check_tls_files(const TlsFiles& files);
+
 struct StreamTarget {
   std::string host;
   uint16_t port = 0;

@@ -118,4 +118,10 @@ Result<RedisAddress> parse_redis_url(std::string_view url) {
   return address;
 }
 
+Result<RedisAddress> usable_redis_address(std::string_view url) {
+  FULMAR_ASSIGN(RedisAddress address, parse_redis_url(url));
+  if (address.encrypted) FULMAR_TRY(check_tls_files(address.tls));
+  return address;
+}
+
 }  // namespace fulmar

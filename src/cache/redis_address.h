@@ -26,4 +26,8 @@ struct RedisAddress {
 // host.
 Result<RedisAddress> parse_redis_url(std::string_view url);
 
+// The same, of a server that is to be used: files that it names have been looked at (check_tls_files()), so
+// that a wrong one is told at once.
+Result<RedisAddress> usable_redis_address(std::string_view url);
+
 }  // namespace fulmar

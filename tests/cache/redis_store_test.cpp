@@ -369,6 +369,22 @@ TEST_F(EncryptedRedisTest, RefusesServersThatCannotProveThemselves) {
   EXPECT_FALSE(check_redis(address).ok()) << "and to be spoken to in TLS";
 }
 
+// At once, whether or not a server answers there.
+TEST_F(EncryptedRedisTest, FilesThatCannotBeUsedAreTold) {
+  const std::string host = "rediss://127.0.0.1:1?", own = "&cert=" + file("crt") + "&key=";
+  EXPECT_TRUE(usable_redis_address(host + "cacert=" + file("ca.crt") + own + file("key")).ok());
+  EXPECT_TRUE(usable_redis_address("redis://127.0.0.1:1").ok());
+  const std::string wrong[] = {"cacert=/nowhere", "cacert=" + file("key"),
+                               "cacert=" + file("ca.crt") + "&cert=/nowhere&key=" + file("key"),
+                               "cacert=" + file("ca.crt") + own + file("ca.key")};
+  for (const std::string& files : wrong) {
+    const auto address = usable_redis_address(host + files);
+    ASSERT_FALSE(address.ok()) << files;
+    EXPECT_EQ(address.error().kind, ErrorKind::io);
+    EXPECT_THAT(address.error().text, HasSubstr("TLS: ")) << files;
+  }
+}
+
 TEST(RedisUrl, IsTakenApart) {
   const auto address = parse_redis_url("redis://me:a%40b@host.example:7000/3");
   ASSERT_TRUE(address.ok());

@@ -88,7 +88,7 @@ Status align(WorkerDirectory& directory, const FleetFlags& flags, bool all_may_b
 
 // Keeps servers aligned. While the directory is unreachable nothing changes: workers may serve unseen.
 Result<int> follow(const FleetFlags& flags) {
-  FULMAR_ASSIGN(const RedisAddress address, parse_redis_url(flags.directory));
+  FULMAR_ASSIGN(const RedisAddress address, usable_redis_address(flags.directory));
   const auto directory = redis_directory(address);
   auto patient_until = std::chrono::steady_clock::time_point::min();
   for (;;) {

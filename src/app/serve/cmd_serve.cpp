@@ -157,7 +157,7 @@ int await_end(const ServeFlags& flags, const sigset_t& awaited, Server& server) 
 Result<std::unique_ptr<Heartbeat>> announce(const ServeFlags& flags, const Server& server,
                                             const ServedModelPtr& model) {
   if (flags.directory.empty()) return std::unique_ptr<Heartbeat>();
-  FULMAR_ASSIGN(const RedisAddress address, parse_redis_url(flags.directory));
+  FULMAR_ASSIGN(const RedisAddress address, usable_redis_address(flags.directory));
   WorkerRecord record = flags.record;
   if (record.host.empty()) record.host = flags.server.host;
   record.port = server.port();

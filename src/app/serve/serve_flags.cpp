@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "app/core/option_checks.h"
+#include "cache/redis_address.h"
 #include "files/model_files.h"
 #include "net/worker_proof.h"
 #include "server/core/api_keys.h"
@@ -167,6 +168,7 @@ Status check_serve(const ServeFlags& flags) {
     return Error{ErrorKind::invalid,
                  fmt::format("--announce-as is '{}'; wanted --directory with it", flags.record.name)};
   }
+  if (!flags.directory.empty()) FULMAR_TRY(usable_redis_address(flags.directory));
   std::error_code error;
   if (!flags.switch_models || std::filesystem::is_directory(flags.model.model, error)) return {};
   return Error{ErrorKind::invalid,

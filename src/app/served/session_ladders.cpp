@@ -94,7 +94,7 @@ std::chrono::milliseconds between_sweeps(const SessionFlags& flags) {
 
 // Returns a function that opens connections: each ladder has one of its own to a server.
 Result<OpenStore> redis_doors(const SessionFlags& flags) {
-  FULMAR_ASSIGN(const RedisAddress address, parse_redis_url(flags.state_store));
+  FULMAR_ASSIGN(const RedisAddress address, usable_redis_address(flags.state_store));
   if (const Status status = check_redis(address); !status.ok()) {
     if (status.error().kind != ErrorKind::unavailable) return status.error();
     spdlog::error("{}; sessions live in memory until it answers", status.error().text);
