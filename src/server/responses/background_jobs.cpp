@@ -350,8 +350,11 @@ Status find_background_responses(Service& service) {
 }
 
 void take_up_background_responses(const std::shared_ptr<Service>& service) {
-  for (const std::string& id : service->families.responses->background.waiting()) {
+  BackgroundResponses& background = service->families.responses->background;
+  for (const std::string& id : background.waiting()) {
     if (service->draining || service->models.empty()) return;
+    // One that would wait in the engine waits here: what has not run has no part in how a server ends.
+    if (background.begun() >= service->models.figures().slots_total) return;
     if (take_up(service, id) == TakenUp::no_room) return;
   }
 }

@@ -135,6 +135,12 @@ std::vector<std::string> BackgroundResponses::waiting() const {
   return ids;
 }
 
+int64_t BackgroundResponses::begun() const {
+  std::lock_guard lock(mutex_);
+  return std::count_if(entries_.begin(), entries_.end(),
+                       [](const RunningResponse& entry) { return is_begun(entry.state); });
+}
+
 bool BackgroundResponses::any_waits() const {
   std::lock_guard lock(mutex_);
   return std::any_of(entries_.begin(), entries_.end(), [](const RunningResponse& entry) {

@@ -63,6 +63,7 @@ class BackgroundResponses {
   // Ids of those that wait, the oldest first.
   std::vector<std::string> waiting() const;
   bool any_waits() const;
+  int64_t begun() const;  // how many are made
   struct Look {
     JobState state;
     Pending pending;  // null: none yet

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <mutex>
@@ -197,6 +198,31 @@ TEST(BackgroundJobs, OneThatServersDieOverIsGivenUpAndNoOther) {
       EXPECT_THAT(process.answer_of(other), HasSubstr(R"("status":"completed")")) << other;
     }
   }
+}
+
+// Of more than there are slots for, as many as have one are made; the others have no part in a crash.
+TEST(BackgroundJobs, ThoseThatNoSlotIsFreeForAreNotCounted) {
+  const Disk disk = new_disk();
+  const int64_t slots = ScriptedEngine(nullptr).stats().slots_total;
+  std::vector<std::string> ids;
+  for (int64_t i = 0; i < slots + 3; ++i) ids.push_back("resp_1" + std::to_string(i));
+  accept(disk, ids);
+  {
+    Process process(disk);
+    process.engine.hold_after(1);
+    process.take_up();
+    EXPECT_EQ(static_cast<int64_t>(process.engine.asks().size()), slots);
+    process.dead = true;
+    process.engine.hold_after(-1);
+    const auto runs = [&](const std::string& id) {
+      const auto look = process.service->families.responses->background.look(id);
+      return look && look->state.phase == JobState::Phase::runs;
+    };
+    while (std::any_of(ids.begin(), ids.end(), runs)) std::this_thread::yield();
+  }
+  const std::vector<int64_t> marks = attempts(disk);
+  EXPECT_EQ(std::count(marks.begin(), marks.end(), 1), slots);
+  EXPECT_EQ(std::count(marks.begin(), marks.end(), 0), 3);
 }
 
 TEST(BackgroundJobs, OneWhoseTakingUpFailsDoesSoAlone) {
