@@ -32,6 +32,8 @@ ROWS = [
     ("stop texts of a row, together", "{engine/ask_rules.h kMostStopBytes KiB} KiB: 400"),
     ("rows of a request, tokens of its prompts",
      "`--max-request-rows` ({server/core/options.h max_request_rows}), {server/core/options.h max_prompt_tokens}: 400"),
+    ("what `echo` adds to an answer, with its log-probabilities", "{server/openai/completions.cpp kMostEchoBytes MiB} MiB, each log-probability counted as "
+     "{server/openai/completions.cpp kScoreBytes} bytes: 400"),
     ("work of reading a request", "{server/core/options.h max_request_work million} million bytes touched and steps: 400"),
     ("requests that wait to be read", "{server/server.cpp kMostWaiting}, of one client {server/server.cpp kMostOfShare}: 503"),
     ("unsent bytes of a stream", "{net/http_server.h max_stream_backlog_bytes MiB} MiB: the client is cut off"),

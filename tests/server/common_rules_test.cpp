@@ -284,6 +284,26 @@ TEST(BadInput, Prompts) {
   }
 }
 
+// Whatever makes them large: prompts, choices, log-probabilities of likely other tokens.
+TEST(BadInput, EchoesHaveABoundInBytes) {
+  const ServerRig rig;
+  const auto reply = [&](size_t length, const std::string& fields) {
+    return rig.post("/v1/completions", R"({"max_tokens":1,"echo":true,"prompt":")" +
+                                           std::string(length, 'x') + "\"," + fields + "}");
+  };
+  for (const auto& [length, fields] : {std::pair<size_t, std::string>{size_t{1} << 20, R"("logprobs":20)"},
+                                       {size_t{1} << 15, R"("logprobs":20,"best_of":128)"},
+                                       {size_t{4} << 20, R"("n":128)"}}) {
+    const Reply refused = reply(length, fields);
+    EXPECT_EQ(refused.status, 400) << fields;
+    EXPECT_NE(refused.body.find("'echo' makes the answer"), std::string::npos) << refused.body.substr(0, 300);
+    EXPECT_NE(refused.body.find("at most 268435456 are allowed"), std::string::npos);
+    EXPECT_NE(refused.body.find(R"("param":"echo")"), std::string::npos);
+  }
+  EXPECT_EQ(reply(size_t{1} << 12, R"("logprobs":20)").status, 200);
+  EXPECT_EQ(reply(size_t{1} << 20, R"("n":2)").status, 200);
+}
+
 TEST(Lenient, ScalarsInStringsAndNestedDefaults) {
   ServerRig rig;
   const Reply reply = rig.post(

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/count.h"
 #include "net/json.h"
 #include "server/generate/intake.h"
 #include "server/openai/completion_writer.h"
@@ -15,6 +16,9 @@ namespace {
 
 constexpr int64_t kMaxChoices = 128;
 constexpr int64_t kMaxTopLogprobs = 20;
+// What a log-probability with its token's text is counted as in an answer, and what echoes may add to one.
+constexpr int64_t kScoreBytes = 64;
+constexpr int64_t kMostEchoBytes = int64_t{256} << 20;
 
 // One prompt: text, or ids that are fed as they are.
 struct Prompt {
@@ -105,6 +109,24 @@ void read_echo(Fields& fields, const std::vector<Prompt>& prompts, const ServedM
   }
 }
 
+// Returns why prompts cannot come back in the answer: what they and their log-probabilities add to it has a
+// bound, whatever the answers add.
+std::optional<ApiError> echo_fault(const Submission& submission, const CompletionShape& shape) {
+  Count bytes = 0;
+  for (const std::string& echo : shape.echo) bytes += echo.size();
+  if (submission.score_prompt) {
+    const int64_t entries = 1 + std::max<int64_t>(0, submission.generation.sampling.top_logprobs);
+    for (const auto& prompt : submission.prompts) bytes += Count(prompt.size()) * entries * kScoreBytes;
+  }
+  bytes = bytes * shape.rows_per_prompt;
+  if (bytes <= kMostEchoBytes) return std::nullopt;
+  return bad_value(
+      fmt::format("'echo' makes the answer {} bytes longer, {} for each log-probability; at most {} "
+                  "are allowed",
+                  bytes.value(), kScoreBytes, kMostEchoBytes),
+      "echo");
+}
+
 }  // namespace
 
 void complete_text(std::shared_ptr<Call> call) {
@@ -145,6 +167,7 @@ void complete_text(std::shared_ptr<Call> call) {
   submission.rows_per_prompt = shape.rows_per_prompt;
   submission.score_prompt = shape.logprobs && !shape.echo.empty();
   submission.generation = std::move(generation);
+  if (const auto fault = echo_fault(submission, shape)) return call->fail(*fault);
   auto writer = std::make_unique<CompletionWriter>(
       AnswerHead{submission.request_id, {}, unix_seconds(), submission.model_name}, std::move(shape),
       *model.tokenizer);
