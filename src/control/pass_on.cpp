@@ -118,7 +118,8 @@ SessionSearch search_of(const std::string& session, const JsonValue& body) {
 }
 
 // Returns whether a worker has the session; nothing where its answer does not tell. One that refuses whoever
-// asks refuses the turn, too; one that wants to be asked later is no such.
+// asks refuses the turn, too, since a search needs no more than that; one that wants to be asked later is no
+// such.
 std::optional<bool> has_session(const WorkerAnswer& answer, const SessionSearch& search) {
   const bool later = answer.status == 408 || answer.status == 429 || answer.status >= 500;
   if (answer.status == 0 || later) return std::nullopt;
@@ -147,6 +148,7 @@ void search_and_relay(ControlService& service, ExchangePtr exchange, const JsonV
                       const std::vector<WorkerPtr>& workers) {
   const SessionSearch search = search_of(turn.key.id, body);
   RelayRequest request = plain_request(service, search.target);
+  request.searches = true;
   const JsonValue* password = body.find("password");
   if (request.password.empty() && password && password->is_string()) request.password = password->as_string();
   request.total_timeout = kSearchTime;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "control/control_answers.h"
 #include "net/client_address.h"
+#include "net/worker_proof.h"
 
 namespace fulmar {
 namespace {
@@ -244,6 +245,10 @@ ClientRequest request_to_worker(const WorkerView& worker, const Exchange& exchan
   asked.headers.remove(kClientProofHeader);
   if (worker.proven) {
     asked.headers.set(std::string(kClientProofHeader), client_proof(worker.token, exchange.client()));
+  }
+  asked.headers.remove(kSearchHeader);
+  if (worker.proven && request.searches) {
+    asked.headers.set(std::string(kSearchHeader), search_proof(worker.token, request.target));
   }
   if (!request.password.empty()) {
     asked.headers.remove("Authorization");

@@ -15,10 +15,11 @@
 namespace fulmar {
 
 struct RelayRequest {
-  std::string target;    // path and query on the worker, escaped
-  std::string password;  // put in place of the client's Authorization, for workers that have proved
-                         // themselves; empty: the client's is passed on
-  int refusal = 503;     // the status that sends the request to the next worker; 0: none does
+  std::string target;     // path and query on the worker, escaped
+  std::string password;   // put in place of the client's Authorization, for workers that have proved
+                          // themselves; empty: the client's is passed on
+  bool searches = false;  // for a session, on the client's behalf: shown to the worker
+  int refusal = 503;      // the status that sends the request to the next worker; 0: none does
   // Whether the client is told of a refusal in the end, where nobody else has answered. Otherwise, and where
   // a worker could not be asked, it gets `unreachable`.
   bool refusal_stands = true;

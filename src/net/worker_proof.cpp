@@ -43,4 +43,9 @@ std::string worker_proof(std::string_view token, std::string_view challenge) {
   return hex_of(std::span(digest.data(), length));
 }
 
+// Puts a word before the target, so that no proof of a challenge, which is hexadecimal digits alone, is one.
+std::string search_proof(std::string_view token, std::string_view target) {
+  return worker_proof(token, "search " + std::string(target));
+}
+
 }  // namespace fulmar

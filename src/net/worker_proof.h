@@ -20,4 +20,10 @@ bool is_challenge(std::string_view text);
 // Returns HMAC-SHA256 of the challenge under the token, in hexadecimal digits. Empty for an empty token.
 std::string worker_proof(std::string_view token, std::string_view challenge);
 
+// The field in which a control plane shows its worker that it looks for a session itself, on a client's
+// behalf: whether the client's key opens the route that it asks does not matter then.
+inline constexpr std::string_view kSearchHeader = "Fulmar-Search";
+// Returns what that field holds for a request to `target`. Empty for an empty token.
+std::string search_proof(std::string_view token, std::string_view target);
+
 }  // namespace fulmar

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "net/cross_site.h"
+
 namespace fulmar::test {
 namespace {
 
@@ -47,6 +49,22 @@ TEST(HostCheck, ANameHasLabelsAndNoPort) {
     EXPECT_FALSE(is_host_name(name)) << name;
   }
   EXPECT_FALSE(is_host_name(std::string(254, 'a')));
+}
+
+TEST(CrossSite, HostsAreComparedWithoutCase) {
+  const auto from = [](const std::string& origin) {
+    Headers headers;
+    headers.add("Host", "localhost:8000");
+    headers.add("Origin", origin);
+    return is_cross_site(headers);
+  };
+  for (const char* own : {"http://localhost:8000", "http://LOCALHOST:8000", "HTTP://LocalHost:8000"}) {
+    EXPECT_FALSE(from(own)) << own;
+  }
+  for (const char* other :
+       {"http://localhost:8001", "http://localhost", "http://evil.example:8000", "null", ""}) {
+    EXPECT_TRUE(from(other)) << other;
+  }
 }
 
 TEST(HostCheck, EveryHostFieldCounts) {

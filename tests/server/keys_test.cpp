@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "net/worker_proof.h"
 #include "server/core/key_ring.h"
 #include "server/core/owner.h"
 #include "server/generating_routes.h"
@@ -361,6 +362,35 @@ TEST(ApiKeys, AReloadTakesEffectAtOnce) {
   rig.server->replace_keys({key_called("bob", "b")});
   EXPECT_EQ(rig.post(kPath, kBody, bearer(kSecret)).status, 401);
   EXPECT_EQ(rig.post(kPath, kBody, bearer("b")).status, 200);
+}
+
+// A key that opens chats alone may go on with its sessions; so its control plane finds out where they are.
+TEST(Keys, ASearchOfTheControlPlaneNeedsNoRouteOfTheKey) {
+  ApiKey alice = key_called("alice");
+  alice.routes = {"/v1/chat/completions"};
+  ServerOptions options;
+  options.api_keys = {alice};
+  options.worker_token = std::string(64, 'a');
+  ServerRig rig(options);
+  const auto status = [&](const std::string& method, const std::string& path, const std::string& proof_of) {
+    Headers headers = header("Authorization", std::string("Bearer ") + kSecret);
+    if (!proof_of.empty())
+      headers.set(std::string(kSearchHeader), search_proof(options.worker_token, proof_of));
+    return rig.send(method, path, {}, headers).status;
+  };
+  const std::string list = "/v1/sessions?limit=1&after=a%3A", state = "/v1/sessions/none/state";
+  EXPECT_EQ(status("GET", list, ""), 403);
+  EXPECT_EQ(status("HEAD", state, ""), 403);
+  EXPECT_EQ(status("GET", list, list), 200);
+  EXPECT_EQ(status("HEAD", state, state), 404);
+  EXPECT_EQ(status("HEAD", state, list), 403) << "a proof is of one target";
+  EXPECT_EQ(status("DELETE", "/v1/sessions/none", "/v1/sessions/none"), 403) << "nothing is changed so";
+  EXPECT_EQ(status("GET", "/v1/responses/resp_0", "/v1/responses/resp_0"), 403);
+  EXPECT_EQ(
+      rig.send("GET", list, {}, header(std::string(kSearchHeader), search_proof(options.worker_token, list)))
+          .status,
+      401)
+      << "whose sessions these are the key tells";
 }
 
 }  // namespace

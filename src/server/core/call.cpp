@@ -10,7 +10,9 @@
 #include "base/log.h"
 #include "net/cross_site.h"
 #include "net/gzip.h"
+#include "net/secret.h"
 #include "net/unique_json.h"
+#include "net/worker_proof.h"
 
 namespace fulmar {
 namespace {
@@ -44,6 +46,16 @@ std::string share_of(const Service& service, const Route& route, const Exchange&
   const Caller caller = identify(rules, route.access, exchange.request(), JsonValue());
   if (caller.known && !caller.account && !rules.nothing_checked()) return "password";
   return fulmar::share_of(caller, exchange.client());
+}
+
+// Tells whether the control plane of this worker looks for one of the caller's sessions itself, to send a
+// turn there.
+bool is_search(const Call& call) {
+  const std::string* proof = call.request().headers.find(kSearchHeader);
+  const std::string& token = call.service().options.worker_token;
+  return proof != nullptr && !token.empty() && call.route().method == "GET" &&
+         call.route().path.starts_with("/v1/sessions") &&
+         same_secret(search_proof(token, call.request().target), *proof);
 }
 
 }  // namespace
@@ -207,7 +219,7 @@ std::optional<ApiError> Call::refuse_caller() const {
   }
   if (!needs_key(rules, route_.access)) return std::nullopt;
   if (!caller_.known) return ApiError{401, unauthorized_text(route_.access), {}, "invalid_api_key", {}};
-  if (!caller_.account) return std::nullopt;
+  if (!caller_.account || is_search(*this)) return std::nullopt;
   return caller_.account->admit_request(request().path, grant_of(route_.access), arrived_);
 }
 
