@@ -166,8 +166,7 @@ HttpResponse start_failure(const Error& error) {
 void start_worker(const Asked& asked) {
   const auto body = parse_json(asked.request().body);
   if (!body.ok()) return asked.answer(detail_answer(400, body.error().text));
-  ParsedSpec parsed = parse_worker_spec(
-      *body, {.models_dir = asked.service.models_dir, .shared_store = asked.service.shared_store});
+  ParsedSpec parsed = parse_worker_spec(*body, surroundings_of(asked.service));
   if (!parsed.problems.empty()) return asked.answer(json_answer(problems_json(parsed.problems), 422));
   asked.service.supervisor.start(std::move(parsed.spec), [asked](Result<WorkerPtr> started) {
     asked.answer(started.ok() ? json_answer(worker_json(**started)) : start_failure(started.error()));
@@ -423,6 +422,12 @@ HttpResponse preflight(const HttpRequest& request) {
 }
 
 }  // namespace
+
+WorkerSurroundings surroundings_of(ControlService& service) {
+  return {.models_dir = service.models_dir,
+          .shared_store = service.shared_store,
+          .gpus = service.told_gpus ? service.told_gpus() : service.gpus.numbers()};
+}
 
 bool answers_itself(std::string_view method, std::string_view path) {
   return find_own_route(method, path).route != nullptr;

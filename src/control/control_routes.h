@@ -4,14 +4,19 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/job_thread.h"
 #include "control/gpu_list.h"
 #include "control/session_homes.h"
 #include "control/supervisor.h"
+#include "control/worker_spec.h"
 #include "net/http_client.h"
 #include "net/http_server.h"
 
@@ -27,10 +32,14 @@ struct ControlService {
   HttpClient& client;
   JobThread& parsing;  // of bodies that would hold up other requests
   std::chrono::milliseconds relay_timeout;
+  std::function<std::optional<std::vector<int64_t>>()> told_gpus;  // in place of what `gpus` finds
   std::atomic<bool> draining{false};
   GpuList gpus = {};
   SessionHomes homes = {};
 };
+
+// Returns what descriptions of workers are judged by.
+WorkerSurroundings surroundings_of(ControlService& service);
 
 // Tells whether the control plane answers this itself. What it passes on to workers is worker_routes.h's.
 bool answers_itself(std::string_view method, std::string_view path);

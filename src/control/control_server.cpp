@@ -45,7 +45,8 @@ class ControlServer::Impl {
                  .supervisor = supervisor_,
                  .client = client_,
                  .parsing = parsing_,
-                 .relay_timeout = options.relay_timeout} {}
+                 .relay_timeout = options.relay_timeout,
+                 .told_gpus = options.gpus} {}
   ~Impl() { stop(); }
 
   Status listen(const ControlOptions& options) {
@@ -71,6 +72,7 @@ class ControlServer::Impl {
 
   HttpServer& server() { return *server_; }
   Supervisor& supervisor() { return supervisor_; }
+  WorkerSurroundings surroundings() { return surroundings_of(service_); }
 
  private:
   // The listener goes first, then the client, whose callbacks know exchanges only, then the supervisor.
@@ -97,6 +99,7 @@ ControlServer::~ControlServer() = default;
 uint16_t ControlServer::port() const { return impl_->server().port(); }
 std::string ControlServer::address() const { return impl_->server().address(); }
 Supervisor& ControlServer::supervisor() { return impl_->supervisor(); }
+WorkerSurroundings ControlServer::surroundings() { return impl_->surroundings(); }
 void ControlServer::stop() { impl_->stop(); }
 
 }  // namespace fulmar

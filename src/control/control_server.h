@@ -2,7 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +25,8 @@ struct ControlOptions {
   bool shared_store = false;               // workers inherit the name of a store of sessions
   std::vector<std::string> allowed_hosts;  // names in Host that are this server, where there is no password
   std::vector<Network> trusted_proxies;    // whose X-Forwarded-For is believed
+  // The GPUs that workers can be given, as GpuList::numbers() tells them; unset: the machine's.
+  std::function<std::optional<std::vector<int64_t>>()> gpus;
   SupervisorOptions supervisor;
   std::chrono::milliseconds relay_timeout{600'000};  // for one worker's whole answer
 };
@@ -37,6 +42,8 @@ class ControlServer {
   uint16_t port() const;
   std::string address() const;
   Supervisor& supervisor();
+  // What descriptions of workers are judged by.
+  WorkerSurroundings surroundings();
 
   // Refuses new connections, tells every worker to finish what it has begun, relays the rest of the answers,
   // and returns when all workers have ended: at the latest after the supervisor's grace period. Idempotent.

@@ -1,5 +1,8 @@
 #include "control/gpu_list.h"
 
+#include <filesystem>
+#include <system_error>
+
 namespace fulmar {
 
 GpuList::GpuList() : GpuList(open_nvml("libnvidia-ml.so.1")) {
@@ -18,6 +21,18 @@ std::vector<GpuFigures> GpuList::figures() {
     asked_ = now;
   }
   return last_;
+}
+
+std::optional<std::vector<int64_t>> GpuList::numbers() {
+  std::vector<int64_t> numbers;
+  for (const GpuFigures& gpu : figures()) numbers.push_back(gpu.index);
+  if (!numbers.empty()) return numbers;
+  // What drivers make: of NVIDIA, of AMD, of either in a guest of Windows.
+  for (const char* device : {"/dev/nvidiactl", "/dev/kfd", "/dev/dxg"}) {
+    std::error_code unknown;
+    if (std::filesystem::exists(device, unknown)) return std::nullopt;
+  }
+  return numbers;
 }
 
 }  // namespace fulmar

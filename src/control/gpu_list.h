@@ -2,8 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,8 @@ class GpuList {
   explicit GpuList(std::unique_ptr<GpuLibrary> library) : library_(std::move(library)) {}
 
   std::vector<GpuFigures> figures();
+  // Returns the numbers of the GPUs that there are; nothing where there may be some that no library tells of.
+  std::optional<std::vector<int64_t>> numbers();
 
  private:
   std::mutex mutex_;

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <deque>
 #include <filesystem>
 #include <iterator>
@@ -19,6 +18,7 @@
 #include "base/log.h"
 #include "base/mailbox.h"
 #include "base/thread.h"
+#include "control/session_files.h"
 #include "control/supervised_worker.h"
 #include "net/http_client.h"
 
@@ -26,15 +26,6 @@ namespace fulmar {
 namespace {
 
 constexpr size_t kMostExited = 100;  // ended workers that stay in the list
-
-// A file name from whatever a name contains.
-std::string tidy_name(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](unsigned char byte) { return !std::isalnum(byte) && byte != '-' && byte != '_' && byte != '.'; },
-      '_');
-  return text.empty() ? "worker" : text;
-}
 
 }  // namespace
 
@@ -131,6 +122,7 @@ class Supervisor::Loop {
         worker->drain(Clock::now() + options_.grace);
       }
     }
+    configured_ = wanted;
     due_.clear();
     std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(due_), [&](const WorkerSpec& spec) {
       return std::find(kept.begin(), kept.end(), spec.name) == kept.end();
@@ -261,7 +253,7 @@ class Supervisor::Loop {
       return Error{ErrorKind::conflict,
                    fmt::format("name: '{}' is taken by worker {}", spec.name, (*namesake)->view().id)};
     }
-    std::string session_db = session_db_for(spec);
+    FULMAR_ASSIGN(std::string session_db, session_db_for(spec));
     auto worker =
         std::make_unique<Worker>(options_, events_, fresh_id(), std::move(spec), std::move(session_db));
     FULMAR_TRY(worker->start(Clock::now()));
@@ -299,18 +291,44 @@ class Supervisor::Loop {
     }
   }
 
-  // A file of its own for each living worker, and the same one again for the next worker like it.
-  std::string session_db_for(const WorkerSpec& spec) const {
-    namespace fs = std::filesystem;
-    std::string stem = spec.name.empty() ? fs::path(spec.model_path).stem().string() : spec.name;
-    if (spec.name.empty() && spec.gpu_id) stem += fmt::format("-gpu{}", *spec.gpu_id);
-    const fs::path base = fs::path(options_.state_dir) / ("sessions-" + tidy_name(stem));
-    for (int i = 1;; ++i) {
-      const std::string path = base.string() + (i == 1 ? "" : fmt::format("-{}", i)) + ".db";
-      const bool taken = std::any_of(workers_.begin(), workers_.end(), [&](const auto& worker) {
-        return !worker->gone() && worker->session_db() == path;
-      });
-      if (!taken) return path;
+  std::string in_state_dir(const std::string& name) const {
+    return (std::filesystem::path(options_.state_dir) / name).string();
+  }
+
+  // The living worker whose sessions lie there, or null.
+  const Worker* user_of(const std::string& session_db) const {
+    const auto found = std::find_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
+      return !worker->gone() && worker->session_db() == session_db;
+    });
+    return found == workers_.end() ? nullptr : found->get();
+  }
+
+  // Whether a worker that runs, or that the configuration asks for, has its sessions there by its own name.
+  bool is_someones(const std::string& session_db) const {
+    return user_of(session_db) != nullptr ||
+           std::any_of(configured_.begin(), configured_.end(), [&](const WorkerSpec& spec) {
+             return in_state_dir(session_file_name(spec)) == session_db;
+           });
+  }
+
+  // A file of its own for each living worker, and the same one again for the next worker like it. A name's
+  // file is that name's alone.
+  Result<std::string> session_db_for(const WorkerSpec& spec) const {
+    const std::string own = in_state_dir(session_file_name(spec));
+    const std::string former = in_state_dir(former_session_file_name(spec));
+    if (!is_someones(former) && take_over_sessions(former, own)) {
+      spdlog::info("sessions of '{}' lie in '{}' from here on, not in '{}'", spec.name, own, former);
+    }
+    const Worker* user = user_of(own);
+    if (user != nullptr && !spec.name.empty() && user->view().spec.name != spec.name) {
+      return Error{ErrorKind::conflict,
+                   fmt::format("name: '{}' has its sessions in '{}', which worker {} uses", spec.name, own,
+                               user->view().id)};
+    }
+    for (int number = 1;; ++number) {
+      std::string path = in_state_dir(session_file_name(spec, number));
+      const bool of_a_name = spec.name.empty() && is_someones(path);
+      if (!of_a_name && user_of(path) == nullptr) return path;
     }
   }
 
@@ -361,7 +379,8 @@ class Supervisor::Loop {
 
   // The thread's own.
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<WorkerSpec> due_;  // of the configuration, not started yet
+  std::vector<WorkerSpec> configured_;
+  std::vector<WorkerSpec> due_;  // of these, not started yet
   struct Rolling {
     std::deque<std::string> due{};  // ids
     std::string under_way{};

@@ -72,6 +72,15 @@ class FieldReader {
   std::vector<std::string_view> known_;
 };
 
+// Returns what is wrong with the number of a GPU; nothing where it may be one. Start scripts name the first
+// one everywhere: where there are none, that is the CPU.
+std::string gpu_fault(std::optional<int64_t> gpu, const std::optional<std::vector<int64_t>>& gpus) {
+  if (!gpu || !gpus || (gpus->empty() && *gpu == 0)) return {};
+  if (std::find(gpus->begin(), gpus->end(), *gpu) != gpus->end()) return {};
+  const std::string found = gpus->empty() ? "none" : fmt::format("{}", fmt::join(*gpus, ", "));
+  return fmt::format("gpu_id: is {}; this machine's GPUs are: {}", *gpu, found);
+}
+
 bool is_file(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
@@ -147,6 +156,9 @@ ParsedSpec parse_worker_spec(const JsonValue& body, const WorkerSurroundings& su
   fields.text("tokenizer_path", spec.tokenizer_path);
   fields.text("host", spec.host);
   fields.whole("gpu_id", 0, 1023, spec.gpu_id);
+  if (const std::string fault = gpu_fault(spec.gpu_id, surroundings.gpus); !fault.empty()) {
+    fields.refuse("gpu_id", fault);
+  }
   fields.whole("port", 1, 65535, spec.port);
   fields.whole("max_batch_size", 1, 4096, spec.max_batch_size);
   fields.whole("max_prefill_batch", 1, 4096, spec.max_prefill_batch);

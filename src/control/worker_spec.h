@@ -52,6 +52,8 @@ struct ParsedSpec {
 struct WorkerSurroundings {
   std::string models_dir;     // empty: anywhere
   bool shared_store = false;  // the environment of all workers names a store of sessions
+  // The GPUs that there are; nothing: nobody can say.
+  std::optional<std::vector<int64_t>> gpus = {};
 };
 
 // `body` may be any JSON value. Looks for the model's file, too.

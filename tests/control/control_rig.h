@@ -38,6 +38,7 @@ class ControlRig : public testing::Test {
                testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder_);
     options_.port = 0;
+    options_.gpus = [] { return std::vector<int64_t>{0, 1}; };
     options_.supervisor.program = (support::build_folder() / "fulmar_fake_worker").string();
     options_.supervisor.grace = std::chrono::milliseconds(1500);
     options_.supervisor.start_probe_every = std::chrono::milliseconds(20);

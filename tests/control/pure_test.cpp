@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "base/unix_time.h"
 #include "control/config_file.h"
@@ -17,6 +18,7 @@
 #include "control/metrics_text.h"
 #include "control/relay.h"
 #include "control/restart.h"
+#include "control/session_files.h"
 #include "control/session_homes.h"
 #include "net/json.h"
 
@@ -123,6 +125,21 @@ TEST_F(SpecTest, NamesEveryBadField) {
   EXPECT_THAT(parse("[1]").problems, testing::SizeIs(1));
 }
 
+TEST_F(SpecTest, AGpuThatTheMachineDoesNotHaveIsRefused) {
+  const auto refusal = [&](std::optional<std::vector<int64_t>> gpus) {
+    const std::string body = R"({"gpu_id":99,"model_path":")" + models() + "/sub/m\"}";
+    const auto parsed = parse_worker_spec(*parse_json(body), {.models_dir = {}, .gpus = std::move(gpus)});
+    return parsed.problems.empty() ? std::string() : problems_json(parsed.problems);
+  };
+  EXPECT_THAT(refusal(std::vector<int64_t>{}), HasSubstr("gpu_id: is 99; this machine's GPUs are: none"));
+  EXPECT_THAT(refusal(std::vector<int64_t>{0, 1}), HasSubstr("gpu_id: is 99; this machine's GPUs are: 0, 1"));
+  EXPECT_EQ(refusal(std::vector<int64_t>{99}), "");
+  EXPECT_EQ(refusal(std::nullopt), "") << "where nobody can say";
+  const auto specs = parse_config("workers:\n  - name: a\n    model_path: sub/m\n    gpu_id: 99\n",
+                                  {.models_dir = models(), .gpus = std::vector<int64_t>{}});
+  EXPECT_THAT(specs.error().text, HasSubstr("worker 'a': gpu_id: is 99"));
+}
+
 TEST_F(SpecTest, NothingOutsideTheModelsFolderIsFound) {
   EXPECT_TRUE(locate_model("sub/m.pth", models()).ok());
   EXPECT_TRUE(locate_model("sub/m", models()).ok());
@@ -218,6 +235,67 @@ TEST_F(SpecTest, WhatAConfigurationGivesTwiceIsRefusedWithBothLines) {
     ASSERT_FALSE(specs.ok()) << yaml;
     EXPECT_THAT(specs.error().text, HasSubstr(told));
   }
+}
+
+std::string file_of(const std::string& name, int number = 1) {
+  WorkerSpec spec;
+  spec.name = name;
+  return session_file_name(spec, number);
+}
+
+TEST(SessionFiles, EachNameHasOneOfItsOwn) {
+  std::map<std::string, std::string> names;
+  const std::string pieces[] = {"a",  "b",  " ", "/",  "_",    "%", "%20", "+",
+                                "-2", "+2", ".", "\n", "\xff", "ä", "20",  ".responses"};
+  for (const std::string& first : pieces) {
+    for (const std::string& other : pieces) {
+      for (const std::string& third : pieces) {
+        const std::string name = first + other + third;
+        for (int number = 1; number <= 3; ++number) {
+          const std::string file = file_of(name, number);
+          const std::string whose = name + " as worker " + std::to_string(number);
+          for (const std::string& one : {file, fs::path(file).replace_extension(".responses.db").string()}) {
+            const auto [known, fresh] = names.emplace(one, whose);
+            EXPECT_TRUE(fresh || known->second == whose) << one << ": " << known->second << " and " << whose;
+          }
+          EXPECT_EQ(file.find_first_of("/ \n"), std::string::npos) << file;
+        }
+      }
+    }
+  }
+}
+
+TEST(SessionFiles, PlainNamesKeepTheirs) {
+  for (const std::string name : {"a", "rwkv7-g1.5b_x", "gpu-0"}) {
+    EXPECT_EQ(file_of(name), "sessions-" + name + ".db");
+  }
+  WorkerSpec unnamed;
+  unnamed.model_path = "/srv/models/demo.pth";
+  EXPECT_EQ(session_file_name(unnamed), "sessions-demo.db");
+  EXPECT_EQ(session_file_name(unnamed, 2), "sessions-demo-2.db");
+  unnamed.gpu_id = 1;
+  EXPECT_EQ(session_file_name(unnamed), "sessions-demo-gpu1.db");
+}
+
+TEST(SessionFiles, OfAnOlderVersionAreTakenOver) {
+  const fs::path folder = fs::path(testing::TempDir()) / ("fulmar_files_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  WorkerSpec spec;
+  spec.name = "a b";
+  const fs::path former = folder / former_session_file_name(spec), own = folder / session_file_name(spec);
+  EXPECT_EQ(former.filename(), "sessions-a_b.db");
+  EXPECT_FALSE(take_over_sessions(former, own));
+  for (const char* ending : {".db", ".db-wal", ".responses.db"}) {
+    std::ofstream(folder / (std::string("sessions-a_b") + ending)) << ending;
+  }
+  EXPECT_TRUE(take_over_sessions(former, own));
+  for (const char* ending : {".db", ".db-wal", ".responses.db"}) {
+    EXPECT_TRUE(fs::exists(folder / (std::string("sessions-a%20b") + ending))) << ending;
+    EXPECT_FALSE(fs::exists(folder / (std::string("sessions-a_b") + ending))) << ending;
+  }
+  std::ofstream(former) << "of another";
+  EXPECT_FALSE(take_over_sessions(former, own)) << "once";
+  fs::remove_all(folder);
 }
 
 TEST(Metrics, MergeKeepsFamiliesTogether) {
