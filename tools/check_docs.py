@@ -20,6 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ["README.md", "docs/start.md", "docs/models.md", "docs/gpu.md", "docs/api.md", "docs/clients.md", "docs/migrating.md",
              "docs/operations.md", "docs/quantisation.md", "docs/structured-output.md"]
 
+# An answer, or an event of one, that is an error object.
+ERROR = re.compile(r'^(?:data: )?\{"(?:error"|detail"|type":"error")', re.M)
+
 
 def blocks(path):
     for found in re.finditer(r"^```sh *\n(.*?)^```", path.read_text(), re.M | re.S):
@@ -75,7 +78,7 @@ def main():
                     script = "set -eo pipefail\n" + block.replace("127.0.0.1:8000", address)
                     done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, text=True,
                                           capture_output=True, timeout=120)
-                    if done.returncode != 0 or '{"error"' in done.stdout or '"detail":' in done.stdout:
+                    if done.returncode != 0 or ERROR.search(done.stdout):
                         failures += 1
                         print(f"{document}:{line}: exit {done.returncode}\n{block}{done.stdout[-600:]}{done.stderr[-600:]}")
         finally:

@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "server/generate/answer_rules.h"
+#include "server/generate/kept_fields.h"
 #include "server/native/branch_indices.h"
 #include "server/responses/background_jobs.h"
+#include "server/routes.h"
 
 namespace fulmar {
 namespace {
@@ -22,6 +24,7 @@ Families make_families(std::shared_ptr<ResponseFamily> responses) {
   return {.constraints = std::make_shared<AnswerConstraints>(),
           .responses = std::move(responses),
           .branches = std::make_shared<BranchIndices>(),
+          .kept = std::make_shared<const KeptFields>(routes()),
           .call_ended = look_for_waiting_responses,
           .when_stored = when_stored,
           .response_trouble = response_trouble};

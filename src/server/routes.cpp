@@ -2,28 +2,45 @@
 #include "server/routes.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 #include "net/path_pattern.h"
+#include "server/admin/admin_job.h"
 #include "server/admin/loading.h"
 #include "server/admin/mixture.h"
 #include "server/admin/state_files.h"
 #include "server/anthropic/messages.h"
+#include "server/anthropic/messages_writer.h"
+#include "server/generate/chat_intake.h"
+#include "server/generate/constraint_fields.h"
 #include "server/generate/input_kind.h"
+#include "server/generate/intake.h"
 #include "server/llama/llama.h"
+#include "server/llama/llama_writer.h"
 #include "server/native/adapters.h"
 #include "server/native/batch.h"
 #include "server/native/big_batch.h"
+#include "server/native/branch_writer.h"
 #include "server/native/branches.h"
 #include "server/native/fim.h"
+#include "server/native/native_batch.h"
+#include "server/native/native_writer.h"
 #include "server/native/steering.h"
 #include "server/native/tokens.h"
 #include "server/native/translate.h"
 #include "server/native/v3.h"
 #include "server/ollama/ollama.h"
+#include "server/ollama/ollama_writer.h"
 #include "server/openai/chat.h"
+#include "server/openai/chat_writer.h"
+#include "server/openai/completion_writer.h"
+#include "server/openai/completions.h"
 #include "server/openai/embeddings.h"
 #include "server/openai/openai.h"
+#include "server/responses/response_intake.h"
 #include "server/responses/responses.h"
+#include "server/responses/responses_writer.h"
 #include "server/sessions/session_chat.h"
 #include "server/sessions/session_objects.h"
 #include "server/status/openapi.h"
@@ -38,13 +55,199 @@ constexpr Family kNative = Family::native;
 constexpr Family kAdmin = Family::admin;
 constexpr Family kAnthropic = Family::anthropic;
 
+// The fields of bodies that make text on every such route, and of those that several routes take.
+constexpr FieldGroups kGenerating{&kModelFields,    &kRowFields,        &kStopFields,
+                                  &kSamplingFields, &kConstraintFields, &kWhitespaceFields};
+constexpr FieldGroups kChat{{&kMessageFields, &kChatFields, &kSplitFields, &kToolFields, &kThinkFields,
+                             &kWordingFields, &kSessionFields, &kAccountFields},
+                            kGenerating};
+constexpr FieldGroups kLightning{{&kMessageFields, &kContentsFields, &kChatFields, &kToolFields,
+                                  &kThinkFields, &kWordingFields, &kSessionFields, &kAccountFields},
+                                 kGenerating};
+constexpr FieldGroups kCompletion{{&kCompletionFields}, kGenerating};
+constexpr FieldGroups kRaw{{&kContentsFields}, kGenerating};
+constexpr FieldGroups kBigBatch{&kContentsFields, &kNoiseFields,      &kModelFields,     &kRowFields,
+                                &kStopFields,     &kConstraintFields, &kWhitespaceFields};
+constexpr FieldGroups kHoles{{&kHoleFields}, kGenerating};
+constexpr FieldGroups kBranch{{&kBranchFields, &kContentsFields, &kSessionFields}, kGenerating};
+constexpr FieldGroups kTranslate{&kTranslateFields, &kModelFields, &kConstraintFields, &kWhitespaceFields};
+constexpr FieldGroups kResponse{
+    {&kResponseFields, &kAccountFields, &kToolFields, &kThinkFields, &kWordingFields}, kGenerating};
+constexpr FieldGroups kMessages{&kConversationFields, &kMessagesFields, &kModelFields, &kRowFields,
+                                &kSamplingFields,     &kToolFields,     &kThinkFields, &kConstraintFields,
+                                &kWhitespaceFields,   &kWordingFields};
+constexpr FieldGroups kOllamaChat{&kOllamaChatFields, &kOllamaFields, &kToolFields, &kConstraintFields,
+                                  &kWhitespaceFields};
+constexpr FieldGroups kOllamaGenerate{&kOllamaGenerateFields, &kOllamaFields, &kConstraintFields,
+                                      &kWhitespaceFields};
+
+// What several routes answer.
+constexpr std::string_view kJson = "application/json";
+constexpr Answers kSharedAnswers{{&kChatAnswer, &kCompletionAnswer, &kNativeAnswer},
+                                 {&kChatEvent, &kCompletionAnswer, &kNativeEvent}};
+constexpr Answers kNativeAnswers{&kNativeAnswer, &kNativeEvent, kJson, false, "409"};
+constexpr Answers kLlamaAnswers{{&kLlamaLast, &kLlamaList}, {&kLlamaPart, &kLlamaLast}};
+constexpr Answers kOllamaAnswers{&kOllamaAnswer, &kOllamaAnswer, kJson, true, "404"};
+
+// What each handler does, the fields of its body and its answers.
+constexpr RouteNote kNotes[] = {
+    {chat_by_input, "Answers a conversation", kChat, kSharedAnswers},
+    {complete_by_input, "Goes on with a text", kCompletion, kSharedAnswers},
+    {list_models, "Models that are loaded", {}, {{&kModelList, &kAnthropicModelList}}},
+    {show_model, "One model", {}, {&kModel}},
+    {list_model_names, "Names of models", {}, {&kModelNames}},
+    {create_response,
+     "Answers a turn and keeps it",
+     kResponse,
+     {&kResponseAnswer, &kResponseEvent, kJson, false, "404 409"}},
+    {count_response_tokens, "Tokens of a request", kResponse, {&kResponseTokens}},
+    {cancel_response,
+     "Cancels a response in the background",
+     {},
+     {&kResponseAnswer, {}, kJson, false, "409"}},
+    {list_input_items, "What a stored response was made from", {}, {&kInputItems}},
+    {show_response, "A stored response", {}, {&kResponseAnswer}},
+    {delete_response, "Forgets a stored response", {}, {&kResponseDeleted}},
+    {create_message,
+     "Answers a conversation, as Anthropic's API does",
+     kMessages,
+     {&kMessage, &kMessageEvent}},
+    {count_message_tokens,
+     "Tokens of a conversation",
+     {&kConversationFields, &kModelFields, &kToolFields, &kThinkFields, &kWordingFields},
+     {&kMessageCount}},
+    {ollama_chat, "Answers a conversation, as Ollama does", kOllamaChat, kOllamaAnswers},
+    {ollama_generate, "Answers a prompt, as Ollama does", kOllamaGenerate, kOllamaAnswers},
+    {embed_for_ollama,
+     "Vectors of texts, as Ollama gives them",
+     {&kEmbedFields, &kVectorFields, &kModelFields},
+     {&kOllamaEmbeddings, {}, kJson, false, "409"}},
+    {embed_one_for_ollama,
+     "The vector of one text, as Ollama gives it",
+     {&kEmbedOneFields, &kModelFields},
+     {&kOllamaEmbedding, {}, kJson, false, "409"}},
+    {ollama_tags, "Models that are loaded", {}, {&kOllamaModels}},
+    {ollama_running, "Models that run", {}, {&kOllamaModels}},
+    {ollama_show, "What a model is", {&kOllamaNameFields}, {&kOllamaModel, {}, kJson, false, "404"}},
+    {ollama_version, "Level of Ollama's API", {}, {&kOllamaVersion}},
+    {ollama_pull,
+     "Gets a model from a hub",
+     {&kOllamaPullFields},
+     {&kOllamaPull, &kOllamaPull, kJson, true, "404 409"}},
+    {llama_completion,
+     "Goes on with a text, as llama.cpp does",
+     {{&kPromptFields}, kGenerating},
+     kLlamaAnswers},
+    {llama_infill,
+     "Fills a hole, as llama.cpp does",
+     {{&kInfillFields, &kPromptFields}, kGenerating},
+     kLlamaAnswers},
+    {apply_template,
+     "What a conversation becomes",
+     {&kMessageFields, &kToolFields, &kThinkFields, &kWordingFields, &kModelFields},
+     {&kAppliedTemplate}},
+    {lightning_chat,
+     "Answers a conversation, as rwkv_lightning does",
+     kLightning,
+     {&kChatAnswer, &kChatEvent}},
+    {v2_chat, "Goes on with raw prompts", kRaw, kNativeAnswers},
+    {v3_chat,
+     "Answers users or a conversation",
+     {{&kContentsFields, &kMessageFields, &kThinkFields, &kWordingFields}, kGenerating},
+     kNativeAnswers},
+    {batch_completions, "Goes on with raw prompts", kRaw, kNativeAnswers},
+    {big_batch, "Goes on with many raw prompts", kBigBatch, kNativeAnswers},
+    {fill_in_the_middle, "Fills holes", kHoles, kNativeAnswers},
+    {translate_batch, "Translates texts", kTranslate, {&kTranslations, {}, kJson, false, {}, &kTranslations}},
+    {session_chat,
+     "Goes on with a session",
+     {{&kContentsFields, &kSessionFields}, kGenerating},
+     kNativeAnswers},
+    {branch_chat,
+     "Goes on with a turn of a tree of sessions",
+     kBranch,
+     {&kNativeAnswer, {&kNativeEvent, &kBranchEvent}}},
+    {list_sessions, "Sessions", {}, {&kSessionList}},
+    {delete_session,
+     "Forgets a session",
+     {&kDropFields},
+     {&kSessionGone, {}, kJson, false, {}, &kSessionGone}},
+    {list_session_objects, "Sessions as objects", {}, {&kSessionObjects}},
+    {export_session,
+     "The state of a session as a file",
+     {},
+     {{}, {}, "application/octet-stream", false, "409"}},
+    {import_session,
+     "Takes the state of a session from a file",
+     {},
+     {&kSessionObject, {}, kJson, false, "409"}},
+    {fork_session, "A copy of a session", {&kForkFields}, {&kSessionObject}},
+    {drop_session, "Forgets a session", {}, {&kSessionDeleted, {}, kJson, false, "409"}},
+    {load_model_file,
+     "Loads a model",
+     {&kLoadFields, &kDefaultsFields},
+     {&kAdminDone, {}, kJson, false, "404 409"}},
+    {remove_models, "Removes models", {&kLoadedFields}, {&kAdminDone, {}, kJson, false, "404"}},
+    {load_state_file,
+     "Loads a tuned state",
+     {&kLoadStateFields, &kDefaultsFields},
+     {&kAdminDone, {}, kJson, false, "404 409"}},
+    {remove_states, "Removes tuned states", {}, {&kAdminDone}},
+    {load_mixture,
+     "Loads a mixture of states",
+     {&kMembersFields, &kWeightsFields, &kDefaultsFields},
+     {&kAdminDone, {}, kJson, false, "404 409"}},
+    {set_mixture_weights,
+     "Weighs a mixture",
+     {&kWeightsFields, &kDefaultsFields},
+     {&kAdminDone, {}, kJson, false, "404"}},
+    {load_available_model,
+     "Serves one of the available models",
+     {&kAvailableFields},
+     {&kModelLoaded, {}, kJson, false, "404 409"}},
+    {upload_state_file, "Keeps a file with a tuned state", {}, {&kStateFile, {}, kJson, false, "404 409"}},
+    {list_state_files, "Files with tuned states", {}, {&kStateFiles}},
+    {delete_state_file,
+     "Drops such a file",
+     {&kStateFileFields},
+     {&kStateFileGone, {}, kJson, false, "404", &kStateFileGone}},
+    {refuse_adapters, "Adapters, which this server does not have", {}, {{}, {}, kJson, false, "501"}},
+    {embed_texts,
+     "Vectors of texts",
+     {&kEmbedFields, &kVectorFields, &kEncodingFields, &kModelFields},
+     {&kEmbeddingList, {}, kJson, false, "409"}},
+    {tokenize, "Text to ids", {&kTokenizeFields, &kModelFields}, {&kTokens}},
+    {detokenize, "Ids to text", {&kDetokenizeFields, &kModelFields}, {&kContent}},
+    {count_tokens,
+     "Tokens of a text or conversation",
+     {&kCountFields, &kContentsFields, &kMessageFields, &kToolFields, &kThinkFields, &kWordingFields,
+      &kModelFields},
+     {&kTokenCount}},
+    {cancel_request, "Cancels a request", {}, {&kCancelled}},
+    {stop_requests, "Cancels requests", {&kRequestFields}, {&kSteered}},
+    {pause_request, "Pauses a request", {&kRequestFields}, {&kSteered}},
+    {resume_request, "Resumes a request", {&kResumeFields}, {{}, &kNativeEvent, kJson, false, "404"}},
+    {health, "Whether it serves", {}, {&kHealth, {}, kJson, false, {}, &kUnavailable}},
+    {health_of_model, "Whether it serves", {}, {&kModelHealth, {}, kJson, false, {}, &kUnavailable}},
+    {health_check, "Whether it serves", {}, {&kHealthCheck}},
+    {metrics, "Figures for Prometheus", {}, {{}, {}, "text/plain"}},
+    {queue_status, "Requests that wait and run", {}, {&kQueue}},
+    {engine_figures, "Figures of the engine", {}, {&kFigures}},
+    {server_status, "Everything at a glance", {}, {&kServerStatus}},
+    {slots, "Slots of states", {}, {&kSlots}},
+    {properties, "Defaults and the chat template", {}, {&kProperties, {}, kJson, false, {}, &kUnavailable}},
+    {openapi, "This document", {}, {&kDocument}},
+    {page, "The chat page", {}, {{}, {}, "text/html"}},
+    {page_asset, "A script, style or font of the pages", {}, {{}, {}, "*/*"}},
+};
+
 // Of the lines that a method and a path fit, the first counts.
-constexpr Route kRoutes[] = {
+constexpr Route kLines[] = {
     // One generating path for three kinds of input.
-    {"POST", "/v1/chat/completions", kOpenai, Access::key, generate_by_input, false, family_of_input},
-    {"POST", "/chat/completions", kOpenai, Access::key, generate_by_input, false, family_of_input},
-    {"POST", "/v1/completions", kOpenai, Access::key, generate_by_input, false, family_of_input},
-    {"POST", "/completions", kOpenai, Access::key, generate_by_input, false, family_of_input},
+    {"POST", "/v1/chat/completions", kOpenai, Access::key, chat_by_input, false, family_of_input},
+    {"POST", "/chat/completions", kOpenai, Access::key, chat_by_input, false, family_of_input},
+    {"POST", "/v1/completions", kOpenai, Access::key, complete_by_input, false, family_of_input},
+    {"POST", "/completions", kOpenai, Access::key, complete_by_input, false, family_of_input},
     {"GET", "/v1/models", kOpenai, Access::listing, list_models},
     {"GET", "/v1/models/*", kOpenai, Access::listing, show_model},
     {"GET", "/models", kAdmin, Access::listing, list_model_names},
@@ -161,6 +364,18 @@ constexpr Route kRoutes[] = {
     {"GET", "/", kOpenai, Access::open, page},
     {"GET", "/assets/*", kOpenai, Access::open, page_asset},
 };
+
+// The lines with their notes; does not compile where one has none.
+constexpr auto kRoutes = [] {
+  std::array<Route, std::size(kLines)> routes{};
+  for (size_t i = 0; i < routes.size(); ++i) {
+    routes[i] = kLines[i];
+    routes[i].note = std::find_if(std::begin(kNotes), std::end(kNotes),
+                                  [&](const RouteNote& note) { return note.handle == kLines[i].handle; });
+    if (routes[i].note == std::end(kNotes)) throw "a route without a note";
+  }
+  return routes;
+}();
 
 }  // namespace
 

@@ -40,6 +40,12 @@ void answer_preflight(Exchange& exchange) {
   exchange.respond(std::move(response));
 }
 
+// Returns the family of the route that a request is for; of an unknown one, by its path.
+Family family_of(const HttpRequest& request) {
+  const RouteMatch match = find_route(request.method, request.path);
+  return match.route ? match.route->family : family_of_path(request.path);
+}
+
 // Before a header has shown a key, no more is read than what a key in the body needs.
 bool waits_for_key(const Service& service, const HttpRequest& head) {
   const RouteMatch match = find_route(head.method, head.path);
@@ -71,7 +77,7 @@ HttpResponse format_net_error(const Service& service, const HttpRequest& request
         "invalid_api_key",
         {}};
   }
-  HttpResponse response = error_response(family_of_path(request.path), error);
+  HttpResponse response = error_response(family_of(request), error);
   add_cors_headers(response.headers, request, false);
   return response;
 }
@@ -214,7 +220,7 @@ class Server::Impl {
     const HttpRequest& request = exchange->request();
     if (service_->auth_rules().nothing_checked() && !is_meant_for_us(request.headers, hosts_)) {
       return exchange->respond(error_response(
-          family_of_path(request.path),
+          family_of(request),
           {kWrongHostStatus, wrong_host_text(request.headers), {}, "misdirected_request", {}}));
     }
     RouteMatch match = find_route(request.method, request.path);

@@ -12,6 +12,7 @@ clients() {
   cat <<'LIST'
 openai|openai
 structured|openai ajv
+openapi|ajv @seriousme/openapi-schema-validator
 anthropic|@anthropic-ai/sdk
 ollama|ollama
 ai-sdk|ai @ai-sdk/openai @ai-sdk/openai-compatible zod

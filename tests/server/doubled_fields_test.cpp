@@ -4,9 +4,8 @@
 
 #include <map>
 
-#include "server/core/route_notes.h"
-#include "server/generate/constraint_fields.h"
 #include "server/generating_routes.h"
+#include "server/routes.h"
 
 namespace fulmar::testing {
 namespace {
@@ -14,22 +13,21 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string value_of(std::string_view type) {
-  if (type == "integer" || type == "number") return "1";
-  if (type == "boolean") return "true";
-  if (type == "array") return "[]";
-  return type == "object" ? "{}" : R"("x")";
+std::string value_of(Takes::Type type) {
+  using Type = Takes::Type;
+  if (type == Type::integer || type == Type::number) return "1";
+  if (type == Type::boolean) return "true";
+  if (type == Type::list || type == Type::numbers) return "[]";
+  return type == Type::object ? "{}" : R"("x")";
 }
 
 // All that is known to be a field of the route's body, each with a value of its type.
 std::map<std::string, std::string> fields_of(std::string_view path) {
   std::map<std::string, std::string> names;
-  for (const auto& group : find_route_note(path)->fields) {
-    for (const FieldNote& field : group) names.emplace(field.name, value_of(field.type));
+  for (const FieldGroup* group : find_route("POST", std::string(path)).route->note->fields.all()) {
+    for (const Field& field : group->fields) names.emplace(field.name, value_of(field.takes.type));
   }
-  for (const std::string_view member : constraint_members()) names.emplace(member, value_of(""));
   for (const char* tools : {"tools", "tool_choice", "parallel_tool_calls"}) names.emplace(tools, "true");
-  names.erase("params");
   names.erase("options");
   return names;
 }

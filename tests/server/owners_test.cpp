@@ -11,7 +11,6 @@
 #include "grammar/schema_values.h"
 #include "server/admin_rig.h"
 #include "server/core/owner.h"
-#include "server/core/route_notes.h"
 #include "server/routes.h"
 
 namespace fulmar::testing {
@@ -53,15 +52,7 @@ JsonObject body_of(const Route& route) {
       {"text", JsonValue(std::string("a"))},
   };
   std::vector<JsonObject::Member> members;
-  const RouteNote* note = find_route_note(route.path);
-  const auto takes = [&](std::string_view name) {
-    for (const auto& group : note->fields) {
-      for (const FieldNote& field : group) {
-        if (field.name == name) return true;
-      }
-    }
-    return false;
-  };
+  const auto takes = [&](std::string_view name) { return route.note->fields.find(name) != nullptr; };
   for (const auto& [name, value] : kInputs) {
     if (!takes(name)) continue;
     members.emplace_back(std::string(name), value);
@@ -86,8 +77,8 @@ std::vector<Place> places_of(const Route& route) {
   std::vector<Place> places;
   if (route.path.find('*') != std::string_view::npos) places.push_back({Place::Kind::path, {}});
   std::set<std::string_view> names;
-  for (const auto& group : find_route_note(route.path)->fields) {
-    for (const FieldNote& field : group) {
+  for (const FieldGroup* group : route.note->fields.all()) {
+    for (const Field& field : group->fields) {
       const bool may_be_id =
           field.name.ends_with("_id") || field.name == "model" || field.name.ends_with("name");
       if (may_be_id && names.insert(field.name).second) {

@@ -11,6 +11,7 @@
 
 #include "net/http_client.h"
 #include "net/json.h"
+#include "server/published_answers.h"
 #include "server/server.h"
 #include "server/small_model.h"
 #include "support/scripted_engine.h"
@@ -56,6 +57,10 @@ class ServerRig {
     const auto response = fetch(method, url(path), headers, std::move(body));
     EXPECT_TRUE(response.ok()) << (response.ok() ? "" : response.error().text);
     if (!response) return {};
+    EXPECT_EQ(PublishedAnswers::fault(method, path, response->status, response->headers.get("Content-Type"),
+                                      response->body),
+              "")
+        << method << " " << path;
     return {response->status, response->headers, response->body, {}};
   }
   Reply post(const std::string& path, std::string body, const Headers& headers = {}) const {

@@ -78,14 +78,16 @@ def main():
     server = Server(flags.program, flags.model)
     worst, over = [0.0], threading.Event()
     threading.Thread(target=watch_health, args=(server, worst, over), daemon=True).start()
-    paths = json.loads(server.ask("GET", "/openapi.json")[2])["paths"]
+    document = json.loads(server.ask("GET", "/openapi.json")[2])
+    paths, schemas = document["paths"], document["components"]["schemas"]
     tried, faults = 0, []
     try:
         for path, methods in paths.items():
             content = methods.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json")
             if not content or LEFT_OUT.search(path) or flags.routes not in path:
                 continue
-            fields = content["schema"].get("properties", {})
+            groups = [schemas[group["$ref"].rpartition("/")[2]] for group in content["schema"]["allOf"]]
+            fields = {name: field for group in reversed(groups) for name, field in group["properties"].items()}
             for name, body in bodies(fields, "x"):
                 if b"not kept on this route" in server.ask("POST", re.sub(r"\{\w+\}", "x", path), body)[2]:
                     faults.append(f"{path} {name} is tried beside a field that the route refuses")

@@ -17,14 +17,16 @@ ApiError state_fault(const Error& error, bool no_model) {
   return fault;
 }
 
-std::string required_text(Fields& fields, std::string_view name) {
-  std::string text = fields.text(name).value_or(std::string());
-  if (text.empty()) fields.fail(bad_value("'" + std::string(name) + "' is required", std::string(name)));
+std::string required_text(Fields& fields, TypedField<Takes::Type::text> one) {
+  std::string text = fields.text(one).value_or(std::string());
+  const std::string name(one.field.name);
+  if (text.empty()) fields.fail(bad_value("'" + name + "' is required", name));
   return text;
 }
 
 SamplingDefaults read_sampling_defaults(Fields& fields) {
-  return {fields.number("default_temperature", 0, 1000), fields.number("default_top_p", 0, 1)};
+  return {fields.number(kDefaultsFields["default_temperature"]),
+          fields.number(kDefaultsFields["default_top_p"])};
 }
 
 }  // namespace fulmar

@@ -9,9 +9,12 @@
 
 #include "server/core/call.h"
 #include "server/core/fields.h"
+#include "server/core/shape.h"
 
 namespace fulmar {
 
+inline constexpr JsonShape kAdminDone{
+    "admin.done", R"({"status":"=success","model_strategy?":"string","weights?":"string"})"};
 inline constexpr std::string_view kAdminSuccess = R"({"status":"success"})";
 // Returns the answer to a tuned state that was not loaded: 404 or 400 where the file is at fault, with the
 // fixed text; else by the kind and the text of the error. `no_model`: none is loaded.
@@ -23,8 +26,12 @@ inline constexpr std::string_view kBadStateFile = "State file is incorrect. chec
 void run_admin_job(const std::shared_ptr<Call>& call, std::function<void(ModelAdmin&)> job);
 
 // The field's text, which must not be empty. Faults stay in `fields`.
-std::string required_text(Fields& fields, std::string_view name);
+std::string required_text(Fields& fields, TypedField<Takes::Type::text> one);
 
+inline constexpr FieldTable kDefaultsFields{
+    "defaults",
+    {{"default_temperature", Takes::number(0, 1000), "where a request says nothing"},
+     {"default_top_p", Takes::number(0, 1), "likewise"}}};
 // Sampling defaults that come with a model or a state.
 struct SamplingDefaults {
   std::optional<double> temperature;

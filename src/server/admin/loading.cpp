@@ -12,8 +12,9 @@ namespace fulmar {
 namespace {
 
 // The field's text with its backslash escapes decoded as in a string of Python, where this field comes from.
-std::string decode_escapes(Fields& fields, std::string_view name) {
-  const std::string written = fields.text(name).value_or(std::string());
+std::string decode_escapes(Fields& fields, TypedField<Takes::Type::text> one) {
+  const std::string_view name = one.field.name;
+  const std::string written = fields.text(one).value_or(std::string());
   std::string literal = "'";
   for (size_t i = 0; i < written.size(); ++i) {
     if (written[i] == '\\' && i + 1 < written.size()) {
@@ -37,17 +38,17 @@ std::string decode_escapes(Fields& fields, std::string_view name) {
 void load_model_file(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   ModelLoad load;
-  load.path = required_text(fields, "model_filename");
-  load.name = fields.text("model_viewname").value_or(std::string());
+  load.path = required_text(fields, kLoadFields["model_filename"]);
+  load.name = fields.text(kLoadFields["model_viewname"]).value_or(std::string());
   if (load.name.empty()) load.name = "default model";
-  load.precision = fields.text("model_strategy").value_or(std::string());
-  load.vocabulary = fields.text("vocab_filename").value_or(std::string());
-  load.end_text = decode_escapes(fields, "endtoken");
-  fields.text("template");  // of models that are not RWKV: the turns of these are of one form
+  load.precision = fields.text(kLoadFields["model_strategy"]).value_or(std::string());
+  load.vocabulary = fields.text(kLoadFields["vocab_filename"]).value_or(std::string());
+  load.end_text = decode_escapes(fields, kLoadFields["endtoken"]);
+  fields.text(kLoadFields["template"]);  // of models that are not RWKV: the turns of these are of one form
   const SamplingDefaults defaults = read_sampling_defaults(fields);
   load.default_temperature = defaults.temperature;
   load.default_top_p = defaults.top_p;
-  if (fields.present("adapter_filename")) fields.fail(bad_value("adapters are not supported"));
+  if (fields.present(kLoadFields["adapter_filename"])) fields.fail(bad_value("adapters are not supported"));
   if (fields.failed()) return call->fail(fields.fault());
   run_admin_job(call, [call, load](ModelAdmin& admin) {
     if (const Status fits = admin.check_load(load); !fits) return call->fail(api_error(fits.error()));
@@ -61,7 +62,7 @@ void load_model_file(std::shared_ptr<Call> call) {
 }
 
 void remove_models(std::shared_ptr<Call> call) {
-  const JsonValue* field = call->body().find("model_viewname");
+  const JsonValue* field = Fields(call->body()).find(kLoadedFields["model_viewname"]);
   const std::string name = field && field->is_string() ? field->as_string() : std::string();
   run_admin_job(call, [call, name](ModelAdmin& admin) {
     if (!admin.remove_model(name) && !name.empty()) {
@@ -74,8 +75,8 @@ void remove_models(std::shared_ptr<Call> call) {
 void load_state_file(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   StateLoad load;
-  load.path = required_text(fields, "state_filename");
-  load.name = required_text(fields, "state_viewname");
+  load.path = required_text(fields, kLoadStateFields["state_filename"]);
+  load.name = required_text(fields, kLoadStateFields["state_viewname"]);
   const SamplingDefaults defaults = read_sampling_defaults(fields);
   load.default_temperature = defaults.temperature;
   load.default_top_p = defaults.top_p;
@@ -98,7 +99,7 @@ void remove_states(std::shared_ptr<Call> call) {
 
 void load_available_model(std::shared_ptr<Call> call) {
   Fields fields(call->body());
-  const std::string id = required_text(fields, "model");
+  const std::string id = required_text(fields, kAvailableFields["model"]);
   if (fields.failed()) return call->fail(fields.fault());
   run_admin_job(call, [call, id](ModelAdmin& admin) {
     if (const Status loaded = admin.load_available(id); !loaded) {

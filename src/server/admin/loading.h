@@ -3,9 +3,29 @@
 
 #include <memory>
 
+#include "server/core/field.h"
+#include "server/core/shape.h"
+
 namespace fulmar {
 
 class Call;
+
+inline constexpr FieldTable kLoadFields{
+    "load",
+    {{"model_filename", Takes::text(), "file or folder, or the name of an installed model"},
+     {"model_viewname", Takes::text(), "name that it is served under", R"("default model")"},
+     {"model_strategy", Takes::text(), "how its weights are kept: fp16, int8, nf4, attn_int8_ffn_int4, ..."},
+     {"vocab_filename", Takes::text(), "vocabulary"},
+     {"endtoken", Takes::text(), "text that ends turns besides the usual ones, with escapes as in Python"},
+     {"template", Takes::text(), "of models that are not RWKV: ignored"},
+     {"adapter_filename", Takes::any(), "refused: there are no adapters"}}};
+inline constexpr FieldTable kLoadStateFields{
+    "tuned_state",
+    {{"state_filename", Takes::text(), "file"}, {"state_viewname", Takes::text(), "its name"}}};
+inline constexpr FieldTable kLoadedFields{"loaded", {{"model_viewname", Takes::any(), "which; absent: all"}}};
+inline constexpr FieldTable kAvailableFields{"available", {{"model", Takes::text(), "its name"}}};
+
+inline constexpr JsonShape kModelLoaded{"model.loaded", R"({"object":"=model","id":"string","loaded":true})"};
 
 void load_model_file(std::shared_ptr<Call> call);       // /loadmodel
 void remove_models(std::shared_ptr<Call> call);         // /removemodel

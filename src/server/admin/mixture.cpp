@@ -11,7 +11,7 @@ namespace {
 
 // Equal weights unless some are given.
 std::vector<double> read_weights(Fields& fields, size_t members) {
-  const auto given = fields.numbers("state_gatingweight");
+  const auto given = fields.numbers(kWeightsFields["state_gatingweight"]);
   if (!given) return std::vector<double>(members, 1.0);
   const auto complete = weighted(std::vector<MixtureMember>(members), *given);
   if (!complete) {
@@ -28,9 +28,9 @@ std::vector<double> read_weights(Fields& fields, size_t members) {
 void load_mixture(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   MixtureLoad load;
-  load.name = required_text(fields, "state_viewname");
-  load.paths = fields.texts("state_filenames").value_or(std::vector<std::string>());
-  load.with_zero_state = fields.boolean("contain_originalstate").value_or(false);
+  load.name = required_text(fields, kWeightsFields["state_viewname"]);
+  load.paths = fields.texts(kMembersFields["state_filenames"]);
+  load.with_zero_state = fields.flag(kMembersFields["contain_originalstate"]);
   if (load.paths.empty()) fields.fail(bad_value("'state_filenames' is required", "state_filenames"));
   load.weights = read_weights(fields, load.paths.size() + (load.with_zero_state ? 1 : 0));
   const SamplingDefaults defaults = read_sampling_defaults(fields);
@@ -55,8 +55,8 @@ void load_mixture(std::shared_ptr<Call> call) {
 
 void set_mixture_weights(std::shared_ptr<Call> call) {
   Fields fields(call->body());
-  const std::string name = required_text(fields, "state_viewname");
-  const auto weights = fields.numbers("state_gatingweight");
+  const std::string name = required_text(fields, kWeightsFields["state_viewname"]);
+  const auto weights = fields.numbers(kWeightsFields["state_gatingweight"]);
   if (!fields.failed() && !weights) {
     fields.fail(bad_value("'state_gatingweight' is required", "state_gatingweight"));
   }

@@ -35,7 +35,7 @@ void write_file(JsonWriter& json, const StateFile& file) {
 
 // The id that a request names in its body, its URL or a header; they must not contradict each other.
 std::string named_state(Fields& fields, const HttpRequest& request) {
-  std::string id = fields.text("state_id").value_or(std::string());
+  std::string id = fields.text(kStateFileFields["state_id"]).value_or(std::string());
   const std::string* query = request.query.find("state_id");
   const std::string_view header = request.headers.get("X-RWKV-State-Id");
   for (const std::string_view other : {query ? std::string_view(*query) : std::string_view(), header}) {

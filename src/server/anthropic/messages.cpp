@@ -102,9 +102,9 @@ std::vector<ChatMessage> read_conversation(Fields& fields) {
   std::vector<ChatMessage> messages;
   ChatMessage system;
   system.role = "system";
-  system.content = read_text(fields, fields.find("system"), "system");
+  system.content = read_text(fields, fields.find(kConversationFields["system"]), "system");
   if (!system.content.empty()) messages.push_back(std::move(system));
-  const JsonValue* list = fields.find("messages");
+  const JsonValue* list = fields.find(kConversationFields["messages"]);
   if (!list || !list->is_array() || list->as_array().empty()) {
     fields.fail(bad_value("messages: wanted an array of at least one message", "messages"));
     return messages;
@@ -144,7 +144,7 @@ JsonValue translated_tool(const JsonValue& tool) {
 }
 
 void translate_tools(Fields& fields, TranslatedBody& body) {
-  const JsonValue* tools = fields.find("tools");
+  const JsonValue* tools = fields.find(kConversationFields["tools"]);
   if (tools && tools->is_array()) {
     JsonValue::Array list;
     for (const JsonValue& tool : tools->as_array()) list.push_back(translated_tool(tool));
@@ -152,7 +152,7 @@ void translate_tools(Fields& fields, TranslatedBody& body) {
   } else {
     body.set("tools", tools);
   }
-  const JsonObject* choice = fields.object("tool_choice");
+  const JsonObject* choice = fields.object(kConversationFields["tool_choice"]);
   if (!choice) return;
   const JsonValue* type = choice->find("type");
   const std::string word = type && type->is_string() ? type->as_string() : std::string();
@@ -174,7 +174,7 @@ void translate_tools(Fields& fields, TranslatedBody& body) {
 }
 
 void translate_thinking(Fields& fields, TranslatedBody& body) {
-  const JsonObject* thinking = fields.object("thinking");
+  const JsonObject* thinking = fields.object(kConversationFields["thinking"]);
   if (!thinking) return;
   const JsonValue* type = thinking->find("type");
   const std::string word = type && type->is_string() ? type->as_string() : std::string();
@@ -189,7 +189,7 @@ JsonValue translated(Fields& fields, const JsonValue& body) {
   TranslatedBody own;
   own.take_all_but(body, {"messages", "system", "tools", "tool_choice", "thinking", "stop_sequences",
                           "metadata", "service_tier", "stop", "stop_tokens", "cache_control"});
-  own.rename(body, "stop_sequences", "stop");
+  own.rename(body, kMessagesFields["stop_sequences"].name, "stop");
   translate_tools(fields, own);
   translate_thinking(fields, own);
   return own.finish();
@@ -218,7 +218,9 @@ void create_message(std::shared_ptr<Call> call) {
   Fields sent(call->body());
   const std::vector<ChatMessage> messages = read_conversation(sent);
   MessageRequest request{.body = translated(sent, call->body()), .model = {}, .tools = {}, .prompt = {}};
-  if (!sent.find("max_tokens")) sent.fail(bad_value("max_tokens: Field required", "max_tokens"));
+  if (!sent.find(kRowFields["max_tokens"])) sent.fail(bad_value("max_tokens: Field required", "max_tokens"));
+  MessageFacts facts;
+  facts.stops = sent.texts(kMessagesFields["stop_sequences"]);
   if (sent.failed()) return call->fail(sent.fault());
   Fields fields(request.body);
   read_prompt(fields, *call, messages, request);
@@ -228,8 +230,6 @@ void create_message(std::shared_ptr<Call> call) {
   const ThinkMode think = request.prompt->think;
   const ServerOptions& options = call->service().options;
   Submission submission;
-  MessageFacts facts;
-  facts.stops = fields.texts("stop").value_or(std::vector<std::string>());
   submission.generation =
       read_generation(fields, chat_defaults(*model, think, options), *model, options.limits);
   add_chat_stops(*model, submission.generation.stop);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "net/json_writer.h"
+#include "server/core/shape.h"
 #include "server/generate/tool_calls.h"
 #include "server/generate/writer.h"
 
@@ -19,6 +20,33 @@ struct MessageFacts {
   std::vector<std::string> stops;  // that the request named
   ExpectedCalls calls;
 };
+
+inline constexpr JsonShape kBlock{
+    "anthropic.block", R"({"|":[{"type":"=text","text":"string"},)"
+                       R"({"type":"=thinking","thinking":"string","signature":"string"},)"
+                       R"({"type":"=tool_use","id":"string","name":"string","input":{"*":"any"}}]})"};
+inline constexpr JsonShape kMessageUsage{
+    "anthropic.usage", R"({"input_tokens":"integer","cache_creation_input_tokens":"integer",)"
+                       R"("cache_read_input_tokens":"integer","output_tokens":"integer"})"};
+inline constexpr JsonShape kMessage{
+    "anthropic.message",
+    R"({"id":"string","type":"=message","role":"=assistant","model":"string",)"
+    R"("content":["@anthropic.block"],)"
+    R"("stop_reason":"=end_turn|=max_tokens|=stop_sequence|=tool_use|null",)"
+    R"("stop_sequence":"string|null","usage":"@anthropic.usage"})",
+    {&kBlock, &kMessageUsage}};
+inline constexpr JsonShape kMessageEvent{
+    "anthropic.event",
+    R"({"|":[{"type":"=message_start","message":"@anthropic.message"},)"
+    R"({"type":"=content_block_start","index":"integer","content_block":"@anthropic.block"},)"
+    R"({"type":"=content_block_delta","index":"integer","delta":{"|":[)"
+    R"({"type":"=text_delta","text":"string"},{"type":"=thinking_delta","thinking":"string"},)"
+    R"({"type":"=signature_delta","signature":"string"},)"
+    R"({"type":"=input_json_delta","partial_json":"string"}]}},)"
+    R"({"type":"=content_block_stop","index":"integer"},)"
+    R"({"type":"=message_delta","delta":{"stop_reason":"string","stop_sequence":"string|null"},)"
+    R"("usage":"@anthropic.usage"},{"type":"=message_stop"}]})",
+    {&kMessage, &kBlock, &kMessageUsage}};
 
 class MessagesWriter : public Writer {
  public:

@@ -54,7 +54,32 @@ void write_openai_error(JsonWriter& json, const ApiError& error) {
   json.end_object();
 }
 
+constexpr JsonShape kOpenaiError{
+    "error.openai",
+    R"({"error":{"message":"string","type":"string","param":"string|null","code":"string|null"},)"
+    R"("request_bsz?":"integer","max_bsz?":"integer"})"};
+constexpr JsonShape kNativeError{"error.native",
+                                 R"({"error":"string","request_bsz?":"integer","max_bsz?":"integer"})"};
+constexpr JsonShape kAdminError{"error.admin", R"({"detail":"string"})"};
+constexpr JsonShape kAnthropicError{"error.anthropic",
+                                    R"({"type":"=error","error":{"type":"string","message":"string"},)"
+                                    R"("request_bsz?":"integer","max_bsz?":"integer"})"};
+
 }  // namespace
+
+const JsonShape& error_shape(Family family) {
+  switch (family) {
+    case Family::openai:
+      return kOpenaiError;
+    case Family::native:
+      return kNativeError;
+    case Family::anthropic:
+      return kAnthropicError;
+    case Family::admin:
+      break;
+  }
+  return kAdminError;
+}
 
 ApiError bad_value(std::string text, std::string param, std::string code) {
   return ApiError{400, std::move(text), std::move(param), std::move(code), {}};

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "net/http_message.h"
+#include "server/core/shape.h"
 
 namespace fulmar {
 
@@ -29,6 +30,9 @@ struct ApiError {
   std::vector<std::pair<std::string, int64_t>> facts;
   int64_t retry_after = 0;  // seconds, of a 429
 };
+
+// The shape of a family's errors, with the facts that one of them has (error_json).
+const JsonShape& error_shape(Family family);
 
 // A 400 for a value that cannot be used.
 ApiError bad_value(std::string text, std::string param = {}, std::string code = "invalid_value");

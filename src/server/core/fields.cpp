@@ -21,6 +21,16 @@ constexpr int64_t kMostCounted = int64_t{1} << 53;
 
 constexpr size_t kLongestShownName = 80;
 
+// `words`: "auto none".
+bool is_one_of(std::string_view word, std::string_view words) {
+  while (!words.empty()) {
+    const std::string_view one = words.substr(0, words.find(' '));
+    if (one == word) return true;
+    words.remove_prefix(std::min(words.size(), one.size() + 1));
+  }
+  return false;
+}
+
 }  // namespace
 
 bool holds_something(const JsonValue* value) {
@@ -30,17 +40,17 @@ bool holds_something(const JsonValue* value) {
 }
 
 Fields::Fields(const JsonValue& body) : body_(body) {
-  if (const JsonValue* params = body.find("params"); params && !params->is_null()) {
+  if (const JsonValue* params = body.find(kBodyFields["params"].name); params && !params->is_null()) {
     if (params->is_object()) {
-      check_beside(*params, "params");
+      check_beside(*params, kBodyFields["params"].name);
       params_ = params;
     } else {
-      fail_type("params", *params, "an object");
+      fail_type(kBodyFields["params"].name, *params, "an object");
     }
   }
 }
 
-const JsonValue* Fields::find(std::string_view name) const {
+const JsonValue* Fields::member(std::string_view name) const {
   const JsonValue* found = body_.find(name);
   if (found && !found->is_null()) return found;
   if (params_) found = params_->find(name);
@@ -50,7 +60,7 @@ const JsonValue* Fields::find(std::string_view name) const {
 void Fields::check_beside(const JsonValue& nested, std::string_view place) {
   if (!nested.is_object()) return;
   for (const auto& [name, value] : nested.as_object().members()) {
-    const JsonValue* beside = find(name);
+    const JsonValue* beside = member(name);
     if (!beside || value.is_null() || same_text(*beside) == same_text(value)) continue;
     const std::string_view shown = std::string_view(name).substr(0, kLongestShownName);
     return fail(bad_value(fmt::format("'{}' is {}, but '{}.{}' is {}; wanted one of them, or both alike",
@@ -59,34 +69,47 @@ void Fields::check_beside(const JsonValue& nested, std::string_view place) {
   }
 }
 
-std::optional<bool> Fields::boolean(std::string_view name) {
-  const JsonValue* found = find(name);
+std::optional<bool> Fields::boolean(TypedField<Type::boolean> one) {
+  const JsonValue* found = find(one.field);
   if (!found) return std::nullopt;
   std::optional<bool> flag = lenient_bool(*found);
-  if (!flag) fail_type(name, *found, "true or false");
+  if (!flag) fail_type(one.field.name, *found, "true or false");
   return flag;
 }
 
-std::optional<int64_t> Fields::integer(std::string_view name, int64_t least, int64_t most) {
-  const JsonValue* found = find(name);
+bool Fields::flag(TypedField<Type::boolean> one) {
+  return boolean(one).value_or(one.field.otherwise == "true");
+}
+
+std::optional<int64_t> Fields::integer(TypedField<Type::integer> one) {
+  const JsonValue* found = find(one.field);
   if (!found) return std::nullopt;
   const std::optional<int64_t> whole = lenient_int(*found);
-  if (whole && *whole >= least && *whole <= most) return std::clamp(*whole, -kMostCounted, kMostCounted);
-  fail_range(name, *found, "a whole number", static_cast<double>(least), static_cast<double>(most));
+  const double value = whole ? static_cast<double>(*whole) : 0;
+  if (whole && value >= one.field.takes.least && value <= one.field.takes.most)
+    return std::clamp(*whole, -kMostCounted, kMostCounted);
+  fail_range(one.field, *found, "a whole number");
   return std::nullopt;
 }
 
-std::optional<double> Fields::number(std::string_view name, double least, double most) {
-  const JsonValue* found = find(name);
+int64_t Fields::count(TypedField<Type::integer> one) {
+  const std::string_view digits = one.field.otherwise;
+  int64_t otherwise = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), otherwise);
+  return integer(one).value_or(otherwise);
+}
+
+std::optional<double> Fields::number(TypedField<Type::number> one) {
+  const JsonValue* found = find(one.field);
   if (!found) return std::nullopt;
   const std::optional<double> value = lenient_number(*found);
-  if (value && *value >= least && *value <= most) return value;
-  fail_range(name, *found, "a number", least, most);
+  if (value && *value >= one.field.takes.least && *value <= one.field.takes.most) return value;
+  fail_range(one.field, *found, "a number");
   return std::nullopt;
 }
 
-std::optional<uint64_t> Fields::unsigned_integer(std::string_view name) {
-  const JsonValue* found = find(name);
+std::optional<uint64_t> Fields::seed(TypedField<Type::seed> one) {
+  const JsonValue* found = find(one.field);
   if (!found) return std::nullopt;
   if (found->kind() == JsonValue::Kind::uint64) return found->as_uint64();
   if (const auto whole = lenient_int(*found); whole && *whole >= 0) return static_cast<uint64_t>(*whole);
@@ -96,35 +119,43 @@ std::optional<uint64_t> Fields::unsigned_integer(std::string_view name) {
     const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (fault == std::errc() && end == digits.data() + digits.size()) return value;
   }
-  fail_type(name, *found, "a whole number of 0 to 2^64-1");
+  fail_type(one.field.name, *found, "a whole number of 0 to 2^64-1");
   return std::nullopt;
 }
 
-std::optional<std::string> Fields::text(std::string_view name) {
-  const JsonValue* found = find(name);
+std::optional<std::string> Fields::text(TypedField<Type::text> one) {
+  const JsonValue* found = find(one.field);
   if (!found) return std::nullopt;
   if (found->is_string()) {
     count_work(found->as_string().size());
     return found->as_string();
   }
-  fail_type(name, *found, "a string");
+  fail_type(one.field.name, *found, "a string");
   return std::nullopt;
 }
 
-std::optional<std::vector<std::string>> Fields::texts(std::string_view name) {
-  const JsonValue* found = find(name);
-  if (!found) return std::nullopt;
-  if (found->is_string()) return std::vector<std::string>{found->as_string()};
+std::optional<std::string> Fields::word(TypedField<Type::word> one) {
+  const JsonValue* found = find(one.field);
+  if (!holds_something(found)) return std::nullopt;
+  if (found->is_string() && is_one_of(found->as_string(), one.field.takes.words)) return found->as_string();
+  fail_type(one.field.name, *found, fmt::format("one of: {}", one.field.takes.words));
+  return std::nullopt;
+}
+
+std::vector<std::string> Fields::texts(TypedField<Type::texts> one) {
+  const JsonValue* found = find(one.field);
+  if (!found) return {};
+  if (found->is_string()) return {found->as_string()};
   if (!found->is_array()) {
-    fail_type(name, *found, "an array of strings");
-    return std::nullopt;
+    fail_type(one.field.name, *found, "an array of strings");
+    return {};
   }
   std::vector<std::string> list;
   list.reserve(found->as_array().size());
   for (const JsonValue& element : found->as_array()) {
     if (!element.is_string()) {
-      fail_type(fmt::format("{}[{}]", name, list.size()), element, "a string");
-      return std::nullopt;
+      fail_type(fmt::format("{}[{}]", one.field.name, list.size()), element, "a string");
+      return {};
     }
     count_work(1 + element.as_string().size());
     list.push_back(element.as_string());
@@ -132,18 +163,18 @@ std::optional<std::vector<std::string>> Fields::texts(std::string_view name) {
   return list;
 }
 
-std::optional<std::vector<double>> Fields::numbers(std::string_view name) {
-  const JsonValue* found = find(name);
+std::optional<std::vector<double>> Fields::numbers(TypedField<Type::numbers> one) {
+  const JsonValue* found = find(one.field);
   if (!found) return std::nullopt;
   if (!found->is_array()) {
-    fail_type(name, *found, "an array of numbers");
+    fail_type(one.field.name, *found, "an array of numbers");
     return std::nullopt;
   }
   std::vector<double> list;
   for (const JsonValue& element : found->as_array()) {
     const std::optional<double> value = lenient_number(element);
     if (!value || !(std::abs(*value) <= kLargestListed)) {
-      fail_type(fmt::format("{}[{}]", name, list.size()), element,
+      fail_type(fmt::format("{}[{}]", one.field.name, list.size()), element,
                 fmt::format("a number of at most {:g} in size", kLargestListed));
       return std::nullopt;
     }
@@ -152,11 +183,11 @@ std::optional<std::vector<double>> Fields::numbers(std::string_view name) {
   return list;
 }
 
-const JsonObject* Fields::object(std::string_view name) {
-  const JsonValue* found = find(name);
+const JsonObject* Fields::object(TypedField<Type::object> one) {
+  const JsonValue* found = find(one.field);
   if (!found) return nullptr;
   if (found->is_object()) return &found->as_object();
-  fail_type(name, *found, "an object");
+  fail_type(one.field.name, *found, "an object");
   return nullptr;
 }
 
@@ -168,16 +199,15 @@ void Fields::fail_type(std::string_view name, const JsonValue& found, std::strin
   fail(bad_value(fmt::format("'{}' is {}; wanted {}", name, describe(found), wanted), std::string(name)));
 }
 
-void Fields::fail_range(std::string_view name, const JsonValue& found, std::string_view what, double least,
-                        double most) {
-  constexpr double kOpen = 1e18;
+void Fields::fail_range(const Field& field, const JsonValue& found, std::string_view what) {
+  const auto [type, least, most, words] = field.takes;
   std::string wanted(what);
-  if (most >= kOpen && least > -kOpen) {
+  if (least > -Takes::kOpen && most >= Takes::kOpen) {
     wanted += fmt::format(" of at least {:g}", least);
-  } else if (least > -kOpen) {
+  } else if (least > -Takes::kOpen) {
     wanted += fmt::format(" from {:g} to {:g}", least, most);
   }
-  fail_type(name, found, wanted);
+  fail_type(field.name, found, wanted);
 }
 
 }  // namespace fulmar

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 
 #include "net/json_value.h"
 #include "server/core/errors.h"
+#include "server/core/field.h"
 
 namespace fulmar {
 
@@ -18,34 +18,48 @@ namespace fulmar {
 // not [].
 bool holds_something(const JsonValue* value);
 
+// What every body may hold beside its route's fields.
+inline constexpr FieldTable kBodyFields{"body",
+                                        {{"password", Takes::any(), "the key, where no header holds it"},
+                                         {"params", Takes::object(), "further fields, as at the top"}}};
+
 // A field is looked up at the top of the body, then in its object `params` (nested defaults of some clients).
 // In both it has to be the same. null counts as absent. After a fault every getter keeps answering, so that
-// callers need no checks between.
+// callers need no checks between. What a field may hold is what its declaration says.
 class Fields {
  public:
+  using Type = Takes::Type;
+
   // The body must outlive the reader.
   explicit Fields(const JsonValue& body);
 
   // The field's value, or null when it is absent or null.
-  const JsonValue* find(std::string_view name) const;
+  const JsonValue* find(const Field& field) const { return member(field.name); }
+  // Likewise, of a member that is declared in a table of another kind (constraint_fields.cpp).
+  const JsonValue* member(std::string_view name) const;
   // Faults a member of the object `nested` that is a field of the body, too, with another value. `place`: the
   // object's name.
   void check_beside(const JsonValue& nested, std::string_view place);
-  bool present(std::string_view name) const { return holds_something(find(name)); }
+  bool present(const Field& field) const { return holds_something(find(field)); }
 
   // Lenient scalars (docs/http.md, "Requests"). Nothing when absent or at fault.
-  std::optional<bool> boolean(std::string_view name);
-  std::optional<int64_t> integer(std::string_view name, int64_t least = std::numeric_limits<int64_t>::min(),
-                                 int64_t most = std::numeric_limits<int64_t>::max());
-  std::optional<double> number(std::string_view name, double least, double most);
-  std::optional<uint64_t> unsigned_integer(std::string_view name);
-  std::optional<std::string> text(std::string_view name);
+  std::optional<bool> boolean(TypedField<Type::boolean> one);
+  std::optional<int64_t> integer(TypedField<Type::integer> one);
+  std::optional<double> number(TypedField<Type::number> one);
+  std::optional<uint64_t> seed(TypedField<Type::seed> one);
+  std::optional<std::string> text(TypedField<Type::text> one);
+  // An empty text counts as absent.
+  std::optional<std::string> word(TypedField<Type::word> one);
   // A list of lenient numbers, none of them beyond 1e9.
-  std::optional<std::vector<double>> numbers(std::string_view name);
-  // A list of strings; a bare string counts as a list of one.
-  std::optional<std::vector<std::string>> texts(std::string_view name);
+  std::optional<std::vector<double>> numbers(TypedField<Type::numbers> one);
+  // A list of strings; a bare string counts as a list of one. Empty when absent or at fault.
+  std::vector<std::string> texts(TypedField<Type::texts> one);
   // Null when absent or at fault.
-  const JsonObject* object(std::string_view name);
+  const JsonObject* object(TypedField<Type::object> one);
+
+  // The value, or the one that the field is declared to have otherwise.
+  bool flag(TypedField<Type::boolean> one);
+  int64_t count(TypedField<Type::integer> one);
 
   // The first fault wins.
   void fail(ApiError error);
@@ -55,8 +69,7 @@ class Fields {
   const ApiError& fault() const { return *fault_; }
 
  private:
-  void fail_range(std::string_view name, const JsonValue& found, std::string_view what, double least,
-                  double most);
+  void fail_range(const Field& field, const JsonValue& found, std::string_view what);
 
   const JsonValue& body_;
   const JsonValue* params_ = nullptr;

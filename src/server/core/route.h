@@ -8,6 +8,8 @@
 #include "net/json_value.h"
 #include "server/core/auth.h"
 #include "server/core/errors.h"
+#include "server/core/field.h"
+#include "server/core/shape.h"
 
 namespace fulmar {
 
@@ -22,6 +24,14 @@ enum class ThreadKind : uint8_t { io, pool, sessions };
 // body read.
 using RouteHandler = void (*)(std::shared_ptr<Call>);
 
+// What a handler does, for /openapi.json, docs/api.md and the rule of kept fields (kept_fields.h).
+struct RouteNote {
+  RouteHandler handle;
+  std::string_view summary;
+  FieldGroups fields = {};  // of its body, beside kBodyFields
+  Answers answers = {};
+};
+
 struct Route {
   std::string_view method;
   std::string_view path;  // a "*" in it stands for any text of at least one byte: the call's argument
@@ -32,6 +42,7 @@ struct Route {
   // For paths that serve two families; null: `family` holds.
   Family (*family_of_body)(const JsonValue& body) = nullptr;
   bool takes_bytes = false;  // the body is no JSON: the call's bytes()
+  const RouteNote* note = nullptr;
 };
 
 // Returns the path of a route with `argument` in place of its "*".

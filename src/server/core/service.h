@@ -20,6 +20,7 @@ namespace fulmar {
 
 class AnswerConstraints;
 class BranchIndices;
+class KeptFields;
 struct ResponseFamily;
 struct Service;
 
@@ -28,6 +29,7 @@ struct Families {
   std::shared_ptr<AnswerConstraints> constraints;
   std::shared_ptr<ResponseFamily> responses;
   std::shared_ptr<BranchIndices> branches;
+  std::shared_ptr<const KeptFields> kept;
   // Called after each call, which may have left room in the engine or a model.
   void (*call_ended)(const std::shared_ptr<Service>& service);
   // Calls `then` once what was made under a request's id has been tried to store; at once where nothing was.

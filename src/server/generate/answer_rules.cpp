@@ -93,7 +93,7 @@ void read_tool(Fields& fields, const JsonValue& tool, ToolForm form, std::string
 
 OfferedTools read_offered(Fields& fields, ToolForm form) {
   OfferedTools offered;
-  const JsonValue* tools = fields.find("tools");
+  const JsonValue* tools = fields.find(kToolFields["tools"]);
   if (!tools) return offered;
   if (!tools->is_array() || tools->as_array().size() > kMostTools) {
     fields.fail_type("tools", *tools, fmt::format("an array of at most {} functions", kMostTools));
@@ -186,7 +186,7 @@ void choose_allowed(Fields& fields, const JsonValue& choice, OfferedTools& offer
 
 void read_choice(Fields& fields, OfferedTools& offered, ToolUse& use) {
   using Choice = ToolUse::Choice;
-  const JsonValue* choice = fields.find("tool_choice");
+  const JsonValue* choice = fields.find(kToolFields["tool_choice"]);
   use.choice = offered.tools.empty() ? Choice::none : Choice::may;
   if (!choice) return;
   if (choice->is_object()) {
@@ -300,7 +300,7 @@ FormatSchema schema_in(Fields& fields, const JsonObject& format, const std::stri
 
 ToolUse read_tools(Fields& fields, ToolForm form) {
   ToolUse use;
-  use.several = fields.boolean("parallel_tool_calls").value_or(true);
+  use.several = fields.flag(kToolFields["parallel_tool_calls"]);
   OfferedTools offered = read_offered(fields, form);
   if (fields.failed()) return use;
   read_choice(fields, offered, use);

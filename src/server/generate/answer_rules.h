@@ -72,6 +72,13 @@ struct AnswerRules {
   bool any_text() const { return !is_json() && !is_plain() && calls.empty(); }
 };
 
+// What read_tools reads.
+inline constexpr FieldTable kToolFields{
+    "tools",
+    {{"tools", Takes::list(), "functions that may be called"},
+     {"tool_choice", Takes::any(), "\"auto\", \"none\", \"required\" or a function"},
+     {"parallel_tool_calls", Takes::boolean(), "several calls in one answer", "true"}}};
+
 // The object `response_format`, or text.format of /v1/responses where the schema lies beside the type. A
 // schema of which it does not say "strict": true is loosened where it cannot be kept.
 AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_view name);

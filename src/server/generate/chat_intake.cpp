@@ -86,8 +86,8 @@ bool read_message(Fields& fields, const JsonValue& value, size_t index, std::vec
 
 // `reasoning_effort`, or `reasoning.effort` as clients of /v1/responses have it.
 std::optional<std::string> read_effort(Fields& fields) {
-  if (fields.find("reasoning_effort")) return fields.text("reasoning_effort");
-  const JsonValue* reasoning = fields.find("reasoning");
+  if (fields.find(kThinkFields["reasoning_effort"])) return fields.text(kThinkFields["reasoning_effort"]);
+  const JsonValue* reasoning = fields.find(kThinkFields["reasoning"]);
   const JsonValue* effort = reasoning ? reasoning->find("effort") : nullptr;
   if (!effort || effort->is_null()) return std::nullopt;
   if (effort->is_string()) return effort->as_string();
@@ -111,7 +111,7 @@ ToolDescription described(std::string json) {
 // `enable_think`, or `chat_template_kwargs.enable_thinking` as vLLM has it; other template arguments are
 // ignored as there.
 std::optional<bool> read_enabled(Fields& fields) {
-  const JsonObject* arguments = fields.object("chat_template_kwargs");
+  const JsonObject* arguments = fields.object(kThinkFields["chat_template_kwargs"]);
   const JsonValue* enabled = arguments ? arguments->find("enable_thinking") : nullptr;
   if (enabled && !enabled->is_null() && !lenient_bool(*enabled)) {
     fields.fail(bad_value(
@@ -119,7 +119,7 @@ std::optional<bool> read_enabled(Fields& fields) {
         "chat_template_kwargs"));
     return std::nullopt;
   }
-  const std::optional<bool> told = fields.boolean("enable_think");
+  const std::optional<bool> told = fields.boolean(kThinkFields["enable_think"]);
   if (told || !enabled || enabled->is_null()) return told;
   return lenient_bool(*enabled);
 }
@@ -139,7 +139,7 @@ std::vector<int32_t> chat_tokens(const ServedModel& model, const std::string& te
 
 std::vector<ChatMessage> read_messages(Fields& fields) {
   std::vector<ChatMessage> messages;
-  const JsonValue* list = fields.find("messages");
+  const JsonValue* list = fields.find(kMessageFields["messages"]);
   if (!list) return messages;
   if (!list->is_array()) {
     fields.fail_type("messages", *list, "an array of messages");
@@ -152,8 +152,8 @@ std::vector<ChatMessage> read_messages(Fields& fields) {
 }
 
 ThinkMode read_think_mode(Fields& fields, const ServedModel& model, ThinkMode think_off) {
-  const ThinkRequest request{fields.text("think_type"), fields.boolean("think"), read_enabled(fields),
-                             read_effort(fields)};
+  const ThinkRequest request{fields.text(kThinkFields["think_type"]), fields.boolean(kThinkFields["think"]),
+                             read_enabled(fields), read_effort(fields)};
   // Tuned states are trained on plain turns.
   const bool asked = request.think_type || request.think || request.enable_think || request.reasoning_effort;
   if (!model.initial_state.empty() && !asked) return ThinkMode::none;
@@ -169,15 +169,15 @@ std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& mod
   options.prompt_template = model.prompt_template;
   options.think = read_think_mode(fields, model, route.think_off);
   options.clean_up = route.clean_up;
-  options.names.user = fields.text("user_name").value_or("");
-  options.names.assistant = fields.text("assistant_name").value_or("");
-  options.names.system = fields.text("system_name").value_or("");
-  options.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
-  options.system = fields.text("system").value_or("");
+  options.names.user = fields.text(kWordingFields["user_name"]).value_or("");
+  options.names.assistant = fields.text(kWordingFields["assistant_name"]).value_or("");
+  options.names.system = fields.text(kWordingFields["system_name"]).value_or("");
+  options.add_generation_prompt = fields.flag(kWordingFields["add_generation_prompt"]);
+  options.system = fields.text(kMessageFields["system"]).value_or("");
   for (std::string& description : talk.descriptions)
     options.tools.push_back(described(std::move(description)));
   options.calls_before = std::move(talk.calls_before);
-  const bool forced = fields.boolean("force_reasoning").value_or(is_thinking(options.think));
+  const bool forced = fields.boolean(kThinkFields["force_reasoning"]).value_or(is_thinking(options.think));
   if (fields.failed()) return std::nullopt;
   Result<std::string> text = render_chat(messages, options);
   const ThinkMode think = options.add_generation_prompt ? options.think : ThinkMode::none;

@@ -11,6 +11,27 @@
 
 namespace fulmar {
 
+// What read_messages, read_think_mode and render_messages read.
+inline constexpr FieldTable kMessageFields{
+    "messages",
+    {{"messages", Takes::list(), "the conversation: objects with role and content"},
+     {"system", Takes::text(), "stands before the system messages"}}};
+inline constexpr FieldTable kThinkFields{
+    "thinking",
+    {{"think_type", Takes::text(), "none, fast, free, en, enShort, enLong, preferChinese"},
+     {"think", Takes::boolean(), "whether the model thinks first"},
+     {"enable_think", Takes::boolean(), "likewise"},
+     {"chat_template_kwargs", Takes::object(), "enable_thinking: likewise"},
+     {"reasoning_effort", Takes::text(), "none, minimal, low, medium, high or xhigh"},
+     {"reasoning", Takes::any(), "effort: as reasoning_effort"},
+     {"force_reasoning", Takes::boolean(), "keeps a think block from being closed at once"}}};
+inline constexpr FieldTable kWordingFields{
+    "wording",
+    {{"add_generation_prompt", Takes::boolean(), "false: the model goes on with the last turn", "true"},
+     {"user_name", Takes::text(), "of the role in the prompt"},
+     {"assistant_name", Takes::text(), "likewise"},
+     {"system_name", Takes::text(), "likewise"}}};
+
 // What the chat routes do not share (docs/http.md, "Prompts").
 struct ChatRoute {
   ThinkMode think_off;  // the route's spelling of an empty think block

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
 
 #include "net/unique_json.h"
 
@@ -153,15 +156,16 @@ constexpr std::string_view kHints[] = {"disable_fallback", "backend", "_backend"
 // Null: the member is absent or null.
 const JsonValue* value_at(Fields& fields, std::string_view name) {
   const size_t dot = name.find('.');
-  if (dot == std::string_view::npos) return fields.find(name);
-  const JsonObject* object = fields.object(name.substr(0, dot));
-  const JsonValue* value = object ? object->find(name.substr(dot + 1)) : nullptr;
+  const JsonValue* holder = fields.member(name.substr(0, dot));
+  if (dot == std::string_view::npos || !holder) return holder;
+  if (!holder->is_object()) fields.fail_type(name.substr(0, dot), *holder, "an object");
+  const JsonValue* value = holder->find(name.substr(dot + 1));
   return value && !value->is_null() ? value : nullptr;
 }
 
 // A member that nobody knows may have been meant as a constraint.
 void check_structured_outputs(Fields& fields) {
-  const JsonValue* value = fields.find("structured_outputs");
+  const JsonValue* value = fields.member("structured_outputs");
   if (!value || !value->is_object()) return;
   for (const auto& [member, content] : value->as_object().members()) {
     const std::string name = "structured_outputs." + member;
@@ -172,42 +176,42 @@ void check_structured_outputs(Fields& fields) {
   }
 }
 
-void read_whitespace(Fields& fields, AnswerRules& rules) {
-  const auto word = fields.text("whitespace");
-  if (!word) return;
-  if (*word == "none") {
-    rules.whitespace = Whitespace::none;
-  } else if (*word == "default") {
-    rules.whitespace = Whitespace::normal;
-  } else if (*word == "flexible") {
-    rules.whitespace = Whitespace::flexible;
-  } else {
-    fields.fail_type("whitespace", JsonValue(*word), "\"none\", \"default\" or \"flexible\"");
+// The first parts of their names, each once; of the rest, the array's end holds none.
+constexpr auto kMembers = [] {
+  std::pair<std::array<Field, std::size(kFields)>, size_t> members{};
+  auto& [list, count] = members;
+  for (const ConstraintField& field : kFields) {
+    const std::string_view name = field.name.substr(0, field.name.find('.'));
+    bool known = false;
+    for (size_t i = 0; i < count; ++i) known = known || list[i].name == name;
+    const bool whole = name == field.name;
+    const Field member{name, whole ? Takes::any() : Takes::object(),
+                       !whole                ? "docs/structured-output.md lists its members"
+                       : field.takes.empty() ? "refused"
+                                             : field.takes};
+    if (!known) list[count++] = member;
   }
+  return members;
+}();
+
+void read_whitespace(Fields& fields, AnswerRules& rules) {
+  const auto word = fields.word(kWhitespaceFields["whitespace"]);
+  if (!word) return;
+  rules.whitespace = *word == "none"      ? Whitespace::none
+                     : *word == "default" ? Whitespace::normal
+                                          : Whitespace::flexible;
 }
 
 void read_order(Fields& fields, AnswerRules& rules) {
-  const auto word = fields.text("member_order");
-  if (!word) return;
-  if (*word == "schema" || *word == "any") {
-    rules.order = *word == "any" ? MemberOrder::any : MemberOrder::schema;
-  } else {
-    fields.fail_type("member_order", JsonValue(*word), "\"schema\" or \"any\"");
-  }
+  const auto word = fields.word(kWhitespaceFields["member_order"]);
+  if (word) rules.order = *word == "any" ? MemberOrder::any : MemberOrder::schema;
 }
 
 }  // namespace
 
-std::span<const ConstraintField> constraint_fields() { return kFields; }
+constinit const FieldGroup kConstraintFields{"constraints", std::span(kMembers.first).first(kMembers.second)};
 
-std::vector<std::string_view> constraint_members() {
-  std::vector<std::string_view> members = {"whitespace", "member_order"};
-  for (const ConstraintField& field : kFields) {
-    const std::string_view member = field.name.substr(0, field.name.find('.'));
-    if (std::find(members.begin(), members.end(), member) == members.end()) members.push_back(member);
-  }
-  return members;
-}
+std::span<const ConstraintField> constraint_fields() { return kFields; }
 
 std::string constraint_fields_table() {
   std::string text = "| member | of | what it takes |\n|---|---|---|\n";
@@ -245,8 +249,8 @@ AnswerRules read_constraint(Fields& fields) {
 
 std::optional<ApiError> refuse_tools(const JsonValue& body) {
   const Fields fields(body);
-  const JsonValue* tools = fields.find("tools");
-  const JsonValue* choice = fields.find("tool_choice");
+  const JsonValue* tools = fields.find(kToolFields["tools"]);
+  const JsonValue* choice = fields.find(kToolFields["tool_choice"]);
   if (choice && is_word(*choice, "none")) return std::nullopt;
   if (tools && !is_empty_list(*tools)) return unsupported("tools", *tools, " on this route");
   if (choice && !is_word(*choice, "auto")) return unsupported("tool_choice", *choice, " on this route");

@@ -12,6 +12,14 @@
 
 namespace fulmar {
 
+// How JSON is written where the answer has to be some.
+inline constexpr FieldTable kWhitespaceFields{
+    "JSON",
+    {{"whitespace", Takes::word("none default flexible"), "between the parts of JSON"},
+     {"member_order", Takes::word("schema any"), "of the members of objects"}}};
+// All members below, without what a dot leads to.
+extern const FieldGroup kConstraintFields;
+
 // One such member. A dot leads to a member of an object: "text.format".
 struct ConstraintField {
   std::string_view name;
@@ -25,10 +33,6 @@ std::span<const ConstraintField> constraint_fields();
 
 // Returns them as a table in Markdown.
 std::string constraint_fields_table();
-// Their first parts, each once, with `whitespace` and `member_order`: the members of a body that
-// read_constraint looks at.
-std::vector<std::string_view> constraint_members();
-
 // Reads all of them, with `whitespace` and `member_order`. Faults stay in `fields`: a value that cannot be
 // used, a form that is not supported, two constraints at once.
 AnswerRules read_constraint(Fields& fields);

@@ -17,7 +17,6 @@ namespace {
 
 constexpr int64_t kMaxStopId = 65535;
 constexpr size_t kMaxStopTexts = 16;  // of the field `stop`; `stop_tokens` may hold any number
-constexpr double kMaxPenalty = 1e6;
 // Of OpenAI's API reference.
 constexpr SamplingAdvice kOpenaiSampling{
     .temperature = 1.0, .top_p = 1.0, .top_k = 0, .presence = 0, .frequency = 0, .decay = 0.996};
@@ -33,33 +32,34 @@ GenerationDefaults with_sampling(GenerationDefaults defaults, const SamplingAdvi
   return defaults;
 }
 
-std::optional<double> either_number(Fields& fields, std::string_view first, std::string_view second,
-                                    double least, double most) {
-  return fields.find(first) ? fields.number(first, least, most) : fields.number(second, least, most);
+using NumberField = TypedField<Takes::Type::number>;
+
+std::optional<double> either_number(Fields& fields, NumberField first, NumberField second) {
+  return fields.number(fields.find(first.field) ? first : second);
 }
 
 void read_sampling(Fields& fields, const GenerationDefaults& defaults, const ServedModel& model,
                    SamplingParams& sampling) {
-  const double temperature = fields.number("temperature", 0, 1000)
+  const double temperature = fields.number(kRowFields["temperature"])
                                  .value_or(model.default_temperature.value_or(defaults.temperature));
   sampling.temperature = temperature < 0.001 ? 0.0f : static_cast<float>(temperature);
-  const int64_t top_k = fields.integer("top_k").value_or(defaults.top_k);
+  const int64_t top_k = fields.integer(kSamplingFields["top_k"]).value_or(defaults.top_k);
   sampling.top_k = static_cast<int32_t>(std::clamp<int64_t>(top_k, 0, std::numeric_limits<int32_t>::max()));
   const double top_p =
-      fields.number("top_p", std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max())
-          .value_or(model.default_top_p.value_or(defaults.top_p));
+      fields.number(kSamplingFields["top_p"]).value_or(model.default_top_p.value_or(defaults.top_p));
   sampling.top_p = top_p < 0 || top_p > 1 ? 1.0f : static_cast<float>(top_p);
-  sampling.min_p = static_cast<float>(fields.number("min_p", 0, 1).value_or(0));
+  sampling.min_p = static_cast<float>(fields.number(kSamplingFields["min_p"]).value_or(0));
   sampling.presence = static_cast<float>(
-      either_number(fields, "alpha_presence", "presence_penalty", -kMaxPenalty, kMaxPenalty)
+      either_number(fields, kSamplingFields["alpha_presence"], kSamplingFields["presence_penalty"])
           .value_or(defaults.presence));
   sampling.frequency = static_cast<float>(
-      either_number(fields, "alpha_frequency", "frequency_penalty", -kMaxPenalty, kMaxPenalty)
+      either_number(fields, kSamplingFields["alpha_frequency"], kSamplingFields["frequency_penalty"])
           .value_or(defaults.frequency));
   sampling.decay = static_cast<float>(
-      either_number(fields, "alpha_decay", "penalty_decay", 0, 1).value_or(defaults.decay));
-  sampling.temperature_last = fields.boolean("temperature_last").value_or(false);
-  if (const auto seed = fields.unsigned_integer("seed")) {
+      either_number(fields, kSamplingFields["alpha_decay"], kSamplingFields["penalty_decay"])
+          .value_or(defaults.decay));
+  sampling.temperature_last = fields.flag(kSamplingFields["temperature_last"]);
+  if (const auto seed = fields.seed(kRowFields["seed"])) {
     sampling.seed = *seed;
   } else {
     std::random_device device;
@@ -68,7 +68,7 @@ void read_sampling(Fields& fields, const GenerationDefaults& defaults, const Ser
 }
 
 void read_logit_bias(Fields& fields, const ServedModel& model, SamplingParams& sampling) {
-  const JsonObject* biases = fields.object("logit_bias");
+  const JsonObject* biases = fields.object(kSamplingFields["logit_bias"]);
   if (!biases) return;
   for (const auto& [key, value] : biases->members()) {
     int64_t id = -1;
@@ -123,13 +123,12 @@ void read_stop_tokens(Fields& fields, const JsonValue& value, const ServedModel&
 }
 
 void read_stop(Fields& fields, StopRules& stop) {
-  const auto texts = fields.texts("stop");
-  if (!texts) return;
-  if (texts->size() > kMaxStopTexts) {
+  const std::vector<std::string> texts = fields.texts(kStopFields["stop"]);
+  if (texts.size() > kMaxStopTexts) {
     return fields.fail(bad_value(
-        fmt::format("'stop' holds {} texts; at most {} are allowed", texts->size(), kMaxStopTexts), "stop"));
+        fmt::format("'stop' holds {} texts; at most {} are allowed", texts.size(), kMaxStopTexts), "stop"));
   }
-  for (const std::string& text : *texts) add_stop_text(text, stop);
+  for (const std::string& text : texts) add_stop_text(text, stop);
 }
 
 StopRules default_stops(DefaultStops kind, const ServedModel& model) {
@@ -161,12 +160,12 @@ void sort_ids(StopRules& stop) {
 
 // What the fields `stop` and `stop_tokens` say. Nothing: there are none.
 std::optional<StopRules> read_asked_stops(Fields& fields, const ServedModel& model) {
-  const JsonValue* tokens = fields.find("stop_tokens");
-  if (!tokens && !fields.find("stop")) return std::nullopt;
+  const JsonValue* tokens = fields.find(kStopFields["stop_tokens"]);
+  if (!tokens && !fields.find(kStopFields["stop"])) return std::nullopt;
   StopRules stop;
   if (tokens) read_stop_tokens(fields, *tokens, model, stop);
   read_stop(fields, stop);
-  stop.include_text = fields.boolean("include_stop_str_in_output").value_or(false);
+  stop.include_text = fields.flag(kRowFields["include_stop_str_in_output"]);
   return stop;
 }
 
@@ -178,7 +177,7 @@ StopRules all_stops(Fields& fields, const std::optional<StopRules>& asked, Defau
   if (defaults == DefaultStops::user_text && !model.prompt_template->after_turn.empty())
     add_chat_stops(model, stop);
   sort_ids(stop);
-  stop.include_text = fields.boolean("include_stop_str_in_output").value_or(false);
+  stop.include_text = fields.flag(kRowFields["include_stop_str_in_output"]);
   return stop;
 }
 
@@ -196,26 +195,26 @@ void add_chat_stops(const ServedModel& model, StopRules& stop) {
 Generation read_generation(Fields& fields, const GenerationDefaults& defaults, const ServedModel& model,
                            const ServerLimits& limits) {
   Generation generation;
-  const std::string_view tokens_field =
-      fields.find("max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
-  generation.max_tokens =
-      std::min(fields.integer(tokens_field, 0).value_or(defaults.max_tokens), limits.max_tokens);
+  const auto most = fields.integer(kRowFields["max_completion_tokens"]);
+  const auto asked_most = most ? most : fields.integer(kRowFields["max_tokens"]);
+  generation.max_tokens = std::min(asked_most.value_or(defaults.max_tokens), limits.max_tokens);
   read_sampling(fields, defaults, model, generation.sampling);
   read_logit_bias(fields, model, generation.sampling);
   const std::optional<StopRules> asked = read_asked_stops(fields, model);
   generation.stop = all_stops(fields, asked, defaults.stops, model);
   generation.asked_stop = asked.value_or(StopRules{});
-  if (fields.boolean("ignore_eos").value_or(false)) {
+  if (fields.flag(kRowFields["ignore_eos"])) {
     generation.stop = generation.asked_stop = {};
     if (model.end_token) generation.sampling.banned.push_back(*model.end_token);
   }
-  generation.stream = fields.boolean("stream").value_or(defaults.stream);
-  generation.chunk_size = std::max<int64_t>(1, fields.integer("chunk_size").value_or(defaults.chunk_size));
-  generation.pad_zero = fields.boolean("pad_zero").value_or(defaults.pad_zero);
-  generation.use_prefix_cache = fields.boolean("use_prefix_cache").value_or(true);
-  generation.speculate = fields.boolean("speculate").value_or(true);
+  generation.stream = fields.boolean(kRowFields["stream"]).value_or(defaults.stream);
+  generation.chunk_size =
+      std::max<int64_t>(1, fields.integer(kRowFields["chunk_size"]).value_or(defaults.chunk_size));
+  generation.pad_zero = fields.boolean(kRowFields["pad_zero"]).value_or(defaults.pad_zero);
+  generation.use_prefix_cache = fields.flag(kRowFields["use_prefix_cache"]);
+  generation.speculate = fields.flag(kRowFields["speculate"]);
   generation.answer = read_constraint(fields);
-  if (const JsonObject* options = fields.object("stream_options")) {
+  if (const JsonObject* options = fields.object(kRowFields["stream_options"])) {
     const JsonValue* usage = options->find("include_usage");
     const std::optional<bool> flag = usage && !usage->is_null() ? lenient_bool(*usage) : false;
     if (!flag) fields.fail_type("stream_options.include_usage", *usage, "true or false");

@@ -21,6 +21,40 @@ inline constexpr const char* kNoAdapters =
     "weights, "
     "or use a tuned state (POST /v1/state/upload)";
 
+inline constexpr double kMaxPenalty = 1e6;
+// What read_generation reads.
+inline constexpr FieldTable kRowFields{
+    "rows",
+    {{"max_tokens", Takes::integer(0), "most tokens of an answer"},
+     {"max_completion_tokens", Takes::integer(0), "goes before max_tokens"},
+     {"temperature", Takes::number(0, 1000), "0 takes the likeliest token"},
+     {"include_stop_str_in_output", Takes::boolean(), "keeps the text that ended the answer", "false"},
+     {"ignore_eos", Takes::boolean(), "goes on to max_tokens whatever comes", "false"},
+     {"seed", Takes::seed(), "equal seeds draw equally; absent: another one each time"},
+     {"stream", Takes::boolean(), "answers in events"},
+     {"stream_options", Takes::object(), "include_usage: figures in the last event"},
+     {"chunk_size", Takes::integer(), "tokens of one event; below 1 means 1"},
+     {"pad_zero", Takes::boolean(), "begins prompts with token 0"},
+     {"use_prefix_cache", Takes::boolean(), "takes what an earlier prompt left", "true"},
+     {"speculate", Takes::boolean(), "false: no tokens of this answer are drafted", "true"}}};
+inline constexpr FieldTable kStopFields{"stops",
+                                        {{"stop", Takes::texts(), "text or texts that end an answer"},
+                                         {"stop_tokens", Takes::any(), "ids or texts that end an answer"}}};
+inline constexpr FieldTable kSamplingFields{
+    "sampling",
+    {{"top_p", Takes::number(), "share of probability that tokens are drawn from; below 0 or above 1: all"},
+     {"top_k", Takes::integer(), "how many tokens are drawn from; below 1: all"},
+     {"min_p", Takes::number(0, 1), "least probability, as a share of the likeliest token's", "0"},
+     {"presence_penalty", Takes::number(-kMaxPenalty, kMaxPenalty), "subtracted from tokens that have come"},
+     {"frequency_penalty", Takes::number(-kMaxPenalty, kMaxPenalty),
+      "subtracted for each time that a token has come"},
+     {"penalty_decay", Takes::number(0, 1), "what penalties are multiplied with after each token"},
+     {"alpha_presence", Takes::number(-kMaxPenalty, kMaxPenalty), "as presence_penalty"},
+     {"alpha_frequency", Takes::number(-kMaxPenalty, kMaxPenalty), "as frequency_penalty"},
+     {"alpha_decay", Takes::number(0, 1), "as penalty_decay"},
+     {"temperature_last", Takes::boolean(), "temperature after top_k and top_p", "false"},
+     {"logit_bias", Takes::object(), "token id to a number from -100 to 100"}}};
+
 // Which stops hold when a request names none. The end token holds besides, always.
 enum class DefaultStops : uint8_t {
   end_only,

@@ -27,9 +27,10 @@ constexpr std::string_view kStateHeader = "X-RWKV-State-Id";
 constexpr int64_t kMaxRulesOverRows = 4'000'000;
 
 // What a request says in either of two places; empty: nothing. They must not contradict each other.
-std::string text_or_header(Fields& fields, std::string_view name, std::string_view header_name,
+std::string text_or_header(Fields& fields, TypedField<Takes::Type::text> one, std::string_view header_name,
                            std::string header) {
-  const std::string field = fields.text(name).value_or(std::string());
+  const std::string_view name = one.field.name;
+  const std::string field = fields.text(one).value_or(std::string());
   if (!field.empty() && !header.empty() && field != header) {
     fields.fail(
         bad_value(fmt::format("'{}' is '{}' but the header {} is '{}'", name, field, header_name, header),
@@ -56,7 +57,7 @@ bool check_session_id(Fields& fields, std::string_view id) {
 // A mixture with the weights that the request wants in place of its own.
 ServedModelPtr reweighted(Fields& fields, ServedModelPtr model) {
   if (!model || model->mixture.empty()) return model;
-  const auto weights = fields.numbers("mrss_gatingweight");
+  const auto weights = fields.numbers(kModelFields["mrss_gatingweight"]);
   if (!weights) return model;
   auto mixture = weighted(model->mixture, *weights);
   if (mixture) return with_mixture(model, std::move(*mixture));
@@ -198,10 +199,12 @@ ServedModelPtr pick_model(const Call& call, Fields& fields) {
 ServedModelPtr pick_model(const Service& service, const Owner& owner, Fields& fields,
                           std::string_view state_header) {
   const std::string name = model_name(fields, {});
-  if (fields.present("adapter_id")) fields.fail({501, kNoAdapters, "adapter_id", "unsupported", {}});
+  if (fields.present(kModelFields["adapter_id"]))
+    fields.fail({501, kNoAdapters, "adapter_id", "unsupported", {}});
   if (fields.failed()) return nullptr;
   const ModelRegistry& models = service.models;
-  const std::string state = text_or_header(fields, "state_id", kStateHeader, std::string(state_header));
+  const std::string state =
+      text_or_header(fields, kModelFields["state_id"], kStateHeader, std::string(state_header));
   check_length(fields, "state_id", state, kLongestModelName);
   if (fields.failed()) return nullptr;
   ServedModelPtr model = models.find(owner, name, service.options.strict_model);
@@ -228,7 +231,7 @@ std::optional<ReasoningMode> split_of(const Submission& submission) {
 }
 
 std::string model_name(Fields& fields, std::string_view otherwise) {
-  std::string name = fields.text("model").value_or(std::string());
+  std::string name = fields.text(kModelFields["model"]).value_or(std::string());
   check_length(fields, "model", name, kLongestModelName);
   return name.empty() ? std::string(otherwise) : name;
 }
@@ -267,7 +270,7 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
     refuse_session(fields, call->request().headers);
     if (fields.failed()) return call->fail(fields.fault());
   }
-  const UnkeptFields unkept = check_fields(call->route().path, call->body());
+  const UnkeptFields unkept = call->service().families.kept->check(call->route().path, call->body());
   if (unkept.fault) return call->fail(*unkept.fault);
   CompiledRules rules;
   if (const auto fault = constrain(service, call->owner().name, submission, rules)) return call->fail(*fault);
@@ -305,7 +308,7 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
 
 const JsonObject* read_metadata(Fields& fields) {
   constexpr size_t kMostEntries = 16, kLongestName = 64, kLongestValue = 512;
-  const JsonObject* metadata = fields.object("metadata");
+  const JsonObject* metadata = fields.object(kAccountFields["metadata"]);
   if (!metadata) return nullptr;
   if (metadata->members().size() > kMostEntries) {
     fields.fail(bad_value(fmt::format("'metadata' holds {} entries; at most {} are allowed",
@@ -326,16 +329,8 @@ const JsonObject* read_metadata(Fields& fields) {
   return fields.failed() ? nullptr : metadata;
 }
 
-std::optional<std::string> read_service_tier(Fields& fields) {
-  const std::optional<std::string> tier = fields.text("service_tier");
-  constexpr std::string_view kTiers[] = {"auto", "default", "flex", "scale", "priority"};
-  if (!tier || std::find(std::begin(kTiers), std::end(kTiers), *tier) != std::end(kTiers)) return tier;
-  fields.fail_type("service_tier", JsonValue(*tier), "auto, default, flex, scale or priority");
-  return std::nullopt;
-}
-
-std::string session_id_field(Fields& fields) {
-  std::string id = fields.text("session_id").value_or(std::string());
+std::string session_id_field(Fields& fields, TypedField<Takes::Type::text> field) {
+  std::string id = fields.text(field).value_or(std::string());
   return check_session_id(fields, id) ? id : std::string();
 }
 
@@ -343,15 +338,11 @@ bool is_session_id(std::string_view id) { return !session_id_fault(id); }
 
 std::optional<SessionUse> read_session(const Call& call, Fields& fields) {
   SessionUse session;
-  session.id = text_or_header(fields, "session_id", kSessionHeader,
+  session.id = text_or_header(fields, kSessionFields["session_id"], kSessionHeader,
                               std::string(call.request().headers.get(kSessionHeader)));
   if (!check_session_id(fields, session.id)) session.id.clear();
-  session.raw_append = fields.boolean("raw_append").value_or(false);
-  const std::string leaving = fields.text("on_disconnect").value_or("discard");
-  if (leaving != "keep" && leaving != "discard" && !leaving.empty()) {
-    fields.fail_type("on_disconnect", JsonValue(leaving), "\"keep\" or \"discard\"");
-  }
-  session.keep_on_disconnect = leaving == "keep";
+  session.raw_append = fields.flag(kSessionFields["raw_append"]);
+  session.keep_on_disconnect = fields.word(kSessionFields["on_disconnect"]) == "keep";
   if (session.id.empty()) return std::nullopt;
   if (auto fault = call.other_site_fault()) fields.fail(std::move(*fault));
   return session;

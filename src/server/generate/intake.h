@@ -15,11 +15,24 @@
 #include "server/generate/answer_rules.h"
 #include "server/generate/generation.h"
 #include "server/generate/reply.h"
+#include "server/generate/session_ids.h"
 #include "server/generate/writer.h"
 #include "server/models/served_model.h"
 #include "text/think_mode.h"
 
 namespace fulmar {
+
+// What pick_model reads, and what OpenAI's routes do of whose a request is.
+inline constexpr FieldTable kModelFields{
+    "model",
+    {{"model", Takes::text(), "a loaded model; unknown names mean the default one unless --strict-model"},
+     {"state_id", Takes::text(), "tuned state that the answer starts from"},
+     {"adapter_id", Takes::any(), "refused: there are no adapters"},
+     {"mrss_gatingweight", Takes::numbers(), "weights of the states that a mixture is made of"}}};
+inline constexpr FieldTable kAccountFields{
+    "account",
+    {{"metadata", Takes::object(), "at most 16 texts"},
+     {"service_tier", Takes::word("auto default flex scale priority"), "all are served alike"}}};
 
 // The model that the request names, perhaps with a tuned state or a mixture of them: by the fields `model`,
 // `state_id` (or its header) and `mrss_gatingweight`. Null, with the fault in `fields`, when there is none.
@@ -43,14 +56,12 @@ struct SessionUse {
 
 // Tells whether clients may send it as the id of a session (session_ids.h).
 bool is_session_id(std::string_view id);
-// The field `session_id`, an id of a session; empty where it is absent or at fault.
-std::string session_id_field(Fields& fields);
+// The field, an id of a session; empty where it is absent or at fault.
+std::string session_id_field(Fields& fields, TypedField<Takes::Type::text> field);
 
 // The field `metadata` of the OpenAI routes: an object of at most 16 strings, names of at most 64 bytes and
 // values of at most 512. Null when absent or at fault.
 const JsonObject* read_metadata(Fields& fields);
-// The field `service_tier`: "auto", "default", "flex", "scale" or "priority"; all are served alike.
-std::optional<std::string> read_service_tier(Fields& fields);
 
 // Nothing when neither body nor headers name a session.
 std::optional<SessionUse> read_session(const Call& call, Fields& fields);

@@ -5,13 +5,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
-#include <set>
 
 #include "grammar/schema_values.h"
 #include "net/json.h"
-#include "server/core/route_notes.h"
-#include "server/generate/constraint_fields.h"
+#include "server/core/fields.h"
 #include "server/generate/input_kind.h"
 
 namespace fulmar {
@@ -172,11 +169,11 @@ constexpr KnownField kFields[] = {
     {"low_vram", told},
 };
 
-// Read wherever text is made; the last ones are taken and change nothing, by contract.
-constexpr std::string_view kEverywhere[] = {
-    "model",     "state_id",    "adapter_id",          "password",        "params",
-    "tools",     "tool_choice", "parallel_tool_calls", "session_id",      "mrss_gatingweight",
-    "scheduler", "metrics",     "report_metrics",      "include_metrics", "placeholders"};
+// Judged wherever text is made (refuse_tools, refuse_session); the last ones are taken and change nothing, by
+// contract.
+constexpr std::string_view kEverywhere[] = {"tools",          "tool_choice",     "parallel_tool_calls",
+                                            "session_id",     "scheduler",       "metrics",
+                                            "report_metrics", "include_metrics", "placeholders"};
 
 // Those of `options` on Ollama's routes that go on, beside what shapes a raw completion.
 constexpr std::string_view kOptions[] = {
@@ -215,29 +212,18 @@ constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
     {"enable_think", "think"},
 };
 
-using Names = std::set<std::string_view>;
-
 // Of the keys that nobody knows, a warning shows so many, and no longer ones.
 constexpr size_t kShownKeys = 8;
 constexpr size_t kLongestShownKey = 40;
 
-// What each route of its kind reads: those that make text, and those that make vectors.
-Names common_names(std::string_view path) {
-  if (path.find("embed") != std::string_view::npos)
-    return {"model", "state_id", "adapter_id", "password", "params"};
-  Names names(std::begin(kEverywhere), std::end(kEverywhere));
-  for (const std::string_view member : constraint_members()) names.insert(member);
-  if (path.starts_with("/api/")) names.insert("options");
-  return names;
-}
-
-Names names_of(std::string_view path) {
-  Names names = common_names(path);
-  if (const RouteNote* note = find_route_note(path)) {
-    for (const auto& group : note->fields) {
-      for (const FieldNote& field : group) names.insert(field.name);
-    }
+std::set<std::string_view> names_of(const Route& route) {
+  std::set<std::string_view> names;
+  for (const Field& field : kBodyFields.fields) names.insert(field.name);
+  for (const FieldGroup* group : route.note->fields.all()) {
+    for (const Field& field : group->fields) names.insert(field.name);
   }
+  if (route.path.find("embed") == std::string_view::npos)
+    names.insert(std::begin(kEverywhere), std::end(kEverywhere));
   return names;
 }
 
@@ -256,44 +242,6 @@ std::string_view noted_path(std::string_view path, const JsonValue& body) {
   }
 }
 
-const Names& kept_names(std::string_view path) {
-  static const std::map<std::string_view, Names> table = [] {
-    std::map<std::string_view, Names> by_path;
-    for (const std::string_view each : route_note_paths()) by_path.emplace(each, names_of(each));
-    return by_path;
-  }();
-  static const Names none;
-  const auto found = table.find(path);
-  return found == table.end() ? none : found->second;
-}
-
-const Names& kept_options() {
-  static const Names names = [] {
-    Names list = kept_names("/v2/chat/completions");
-    list.insert(std::begin(kOptions), std::end(kOptions));
-    for (const char* of_the_request : {"model", "contents", "stream", "session_id", "params", "password"}) {
-      list.erase(of_the_request);
-    }
-    return list;
-  }();
-  return names;
-}
-
-const std::vector<KnownField>& vocabulary() {
-  static const std::vector<KnownField> fields = [] {
-    std::vector<KnownField> list(std::begin(kFields), std::end(kFields));
-    Names listed;
-    for (const KnownField& field : list) listed.insert(field.name);
-    for (const std::string_view path : kGenerating) {
-      for (const std::string_view name : kept_names(path)) {
-        if (listed.insert(name).second) list.push_back({name});
-      }
-    }
-    return list;
-  }();
-  return fields;
-}
-
 bool is_empty(const JsonValue& value) {
   if (value.is_string()) return value.as_string().empty();
   if (value.is_array()) return value.as_array().empty();
@@ -307,16 +255,6 @@ bool asks_for_something(const JsonValue& value, std::string_view neutral) {
   return !(value.is_number() && value.as_double() == 0);
 }
 
-// Whether any API has a field of that name, or an object that holds one.
-bool is_known(std::string_view key) {
-  static const Names known = [] {
-    Names names;
-    for (const KnownField& field : vocabulary()) names.insert(field.name.substr(0, field.name.find('.')));
-    return names;
-  }();
-  return known.contains(key);
-}
-
 // The member that a name stands for, or null.
 const JsonValue* member_at(const JsonValue& object, std::string_view name) {
   const size_t dot = name.find('.');
@@ -324,13 +262,6 @@ const JsonValue* member_at(const JsonValue& object, std::string_view name) {
   const JsonValue* holder = object.find(name.substr(0, dot));
   return holder ? holder->find(name.substr(dot + 1)) : nullptr;
 }
-
-// One object of a request, and what a route keeps of it.
-struct FieldsPart {
-  std::string prefix;  // of names, as they are shown
-  const JsonValue& object;
-  const Names& kept;
-};
 
 ApiError unkept(const std::string& shown, const JsonValue& value) {
   return bad_value(
@@ -350,12 +281,48 @@ std::optional<ApiError> word_fault(const KnownField& field, const std::string& s
   return bad_value(fmt::format("'{}' is {}; wanted one of: {}", shown, describe(value), words), shown);
 }
 
-// What a warning tells of: fields that the route does not keep, and keys that no API has.
-struct Told {
-  std::vector<std::string> unkept, unknown;
+}  // namespace
+
+// One object of a request, and what a route keeps of it.
+struct KeptFields::Part {
+  std::string prefix;  // of names, as they are shown
+  const JsonValue& object;
+  const Names& kept;
+
+  // Faults two spellings of one thing that differ.
+  void check_spellings(UnkeptFields& found) const;
 };
 
-void note_unknown(const FieldsPart& part, Told& told) {
+// What a warning tells of: fields that the route does not keep, and keys that no API has.
+struct KeptFields::Told {
+  std::vector<std::string> unkept, unknown;
+
+  void add_to(std::vector<std::string>& warnings);
+};
+
+KeptFields::KeptFields(std::span<const Route> routes) : vocabulary_(std::begin(kFields), std::end(kFields)) {
+  for (const Route& route : routes) kept_[route.path].merge(names_of(route));
+  Names listed;
+  for (const KnownField& field : vocabulary_) listed.insert(field.name);
+  for (const std::string_view path : kGenerating) {
+    for (const std::string_view name : kept_[path]) {
+      if (listed.insert(name).second) vocabulary_.push_back({name});
+    }
+  }
+  for (const KnownField& field : vocabulary_) known_.insert(field.name.substr(0, field.name.find('.')));
+  kept_options_ = kept_["/v2/chat/completions"];
+  kept_options_.insert(std::begin(kOptions), std::end(kOptions));
+  for (const char* of_the_request : {"model", "contents", "stream", "session_id", "params", "password"})
+    kept_options_.erase(of_the_request);
+}
+
+const KeptFields::Names& KeptFields::kept_by(std::string_view path, const JsonValue& body) const {
+  static const Names none;
+  const auto found = kept_.find(noted_path(path, body));
+  return found == kept_.end() ? none : found->second;
+}
+
+void KeptFields::note_unknown(const Part& part, Told& told) const {
   if (!part.object.is_object()) return;
   for (const auto& [key, value] : part.object.as_object().members()) {
     if (part.kept.contains(key) || is_known(key) || !asks_for_something(value, "")) continue;
@@ -364,19 +331,19 @@ void note_unknown(const FieldsPart& part, Told& told) {
   }
 }
 
-void add_warnings_of(Told told, std::vector<std::string>& warnings) {
-  if (!told.unkept.empty()) {
-    warnings.push_back(fmt::format("not kept on this route: {}", fmt::join(told.unkept, ", ")));
+void KeptFields::Told::add_to(std::vector<std::string>& warnings) {
+  if (!unkept.empty()) {
+    warnings.push_back(fmt::format("not kept on this route: {}", fmt::join(unkept, ", ")));
   }
-  if (told.unknown.empty()) return;
-  const size_t more = told.unknown.size() - std::min(told.unknown.size(), kShownKeys);
-  told.unknown.resize(told.unknown.size() - more);
-  warnings.push_back(fmt::format("not known and ignored: {}{}", fmt::join(told.unknown, ", "),
+  if (unknown.empty()) return;
+  const size_t more = unknown.size() - std::min(unknown.size(), kShownKeys);
+  unknown.resize(unknown.size() - more);
+  warnings.push_back(fmt::format("not known and ignored: {}{}", fmt::join(unknown, ", "),
                                  more > 0 ? fmt::format(" and {} more", more) : std::string()));
 }
 
-void check_part(const FieldsPart& part, UnkeptFields& found, Told& told) {
-  for (const KnownField& field : vocabulary()) {
+void KeptFields::check_part(const Part& part, UnkeptFields& found, Told& told) const {
+  for (const KnownField& field : vocabulary_) {
     const JsonValue* value = part.kept.contains(field.name) ? nullptr : member_at(part.object, field.name);
     if (!value || found.fault) continue;
     const std::string shown = part.prefix + std::string(field.name);
@@ -390,11 +357,11 @@ void check_part(const FieldsPart& part, UnkeptFields& found, Told& told) {
   }
 }
 
-void check_spellings(const FieldsPart& part, UnkeptFields& found) {
+void KeptFields::Part::check_spellings(UnkeptFields& found) const {
   for (const auto& [first, second] : kSpellings) {
-    const JsonValue *one = part.object.find(first), *other = part.object.find(second);
-    const bool both = one && other && !one->is_null() && !other->is_null() && part.kept.contains(first) &&
-                      part.kept.contains(second);
+    const JsonValue *one = object.find(first), *other = object.find(second);
+    const bool both =
+        one && other && !one->is_null() && !other->is_null() && kept.contains(first) && kept.contains(second);
     if (!both || found.fault || same_text(*one) == same_text(*other)) continue;
     found.fault = bad_value(fmt::format("'{}' is {}, but '{}' is {}; wanted one of them, or both alike",
                                         first, describe(*one), second, describe(*other)),
@@ -402,28 +369,24 @@ void check_spellings(const FieldsPart& part, UnkeptFields& found) {
   }
 }
 
-}  // namespace
-
-std::span<const KnownField> known_fields() { return vocabulary(); }
-
-bool keeps_field(std::string_view path, const JsonValue& body, std::string_view name) {
-  return kept_names(noted_path(path, body)).contains(name);
+bool KeptFields::keeps(std::string_view path, const JsonValue& body, std::string_view name) const {
+  return kept_by(path, body).contains(name);
 }
 
-UnkeptFields check_fields(std::string_view path, const JsonValue& body) {
+UnkeptFields KeptFields::check(std::string_view path, const JsonValue& body) const {
   UnkeptFields found;
   Told told;
-  const Names& kept = kept_names(noted_path(path, body));
-  std::vector<FieldsPart> parts = {{"", body, kept}};
+  const Names& kept = kept_by(path, body);
+  std::vector<Part> parts = {{"", body, kept}};
   if (const JsonValue* params = body.find("params")) parts.push_back({"params.", *params, kept});
   const JsonValue* options = path.starts_with("/api/") ? body.find("options") : nullptr;
-  if (options) parts.push_back({"options.", *options, kept_options()});
-  for (const FieldsPart& part : parts) {
+  if (options) parts.push_back({"options.", *options, kept_options_});
+  for (const Part& part : parts) {
     check_part(part, found, told);
-    check_spellings(part, found);
+    part.check_spellings(found);
     note_unknown(part, told);
   }
-  add_warnings_of(std::move(told), found.warnings);
+  told.add_to(found.warnings);
   return found;
 }
 

@@ -3,7 +3,9 @@
 // Knows no call.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +13,7 @@
 
 #include "net/json_value.h"
 #include "server/core/errors.h"
+#include "server/core/route.h"
 
 namespace fulmar {
 
@@ -30,20 +33,40 @@ struct KnownField {
   std::string_view words = {};  // " a b ": the only texts that it may be; empty: any
 };
 
-// All fields of all generating routes, and those that other servers know alone.
-std::span<const KnownField> known_fields();
-
-// Whether a route keeps a field of its body. `path`: as in the table of routes; on the paths that serve three
-// kinds of input, `body` tells which.
-bool keeps_field(std::string_view path, const JsonValue& body, std::string_view name);
-
 struct UnkeptFields {
   std::optional<ApiError> fault;
   std::vector<std::string> warnings;
 };
 
-// Looks at the body of a request for that route, and at what lies in its objects `params` and, of Ollama's,
-// `options`. Two spellings of one thing that differ are a fault, too.
-UnkeptFields check_fields(std::string_view path, const JsonValue& body);
+// The rule over a table of routes.
+class KeptFields {
+ public:
+  explicit KeptFields(std::span<const Route> routes);
+
+  // All fields of all generating routes, and those that other servers know alone.
+  std::span<const KnownField> known() const { return vocabulary_; }
+  // Whether a route keeps a field of its body. `path`: as in the table of routes; on the paths that serve
+  // three kinds of input, `body` tells which.
+  bool keeps(std::string_view path, const JsonValue& body, std::string_view name) const;
+  // Looks at the body of a request for that route, and at what lies in its objects `params` and, of
+  // Ollama's, `options`. Two spellings of one thing that differ are a fault, too.
+  UnkeptFields check(std::string_view path, const JsonValue& body) const;
+
+ private:
+  using Names = std::set<std::string_view>;
+  struct Part;
+  struct Told;
+
+  const Names& kept_by(std::string_view path, const JsonValue& body) const;
+  // Whether any API has a field of that name, or an object that holds one.
+  bool is_known(std::string_view key) const { return known_.contains(key); }
+  void check_part(const Part& part, UnkeptFields& found, Told& told) const;
+  void note_unknown(const Part& part, Told& told) const;
+
+  std::map<std::string_view, Names> kept_;  // by path
+  Names kept_options_;
+  std::vector<KnownField> vocabulary_;
+  Names known_;
+};
 
 }  // namespace fulmar

@@ -38,7 +38,7 @@ std::optional<ApiError> session_id_fault(std::string_view id) {
 }
 
 void refuse_session(Fields& fields, const Headers& headers) {
-  const bool in_body = fields.present("session_id");
+  const bool in_body = fields.present(kSessionFields["session_id"]);
   if (!in_body && headers.get(kSessionHeader).empty()) return;
   const std::string_view name = in_body ? "session_id" : kSessionHeader;
   fields.fail(bad_value(fmt::format("'{}' is not kept on this route; sessions go on at /v1/chat/completions, "

@@ -11,6 +11,14 @@
 
 namespace fulmar {
 
+// What routes that continue a session read (intake.h).
+inline constexpr FieldTable kSessionFields{
+    "session",
+    {{"session_id", Takes::text(), "conversation that is continued"},
+     {"raw_append", Takes::boolean(), "no end of turn between what was and what comes", "false"},
+     {"on_disconnect", Takes::word("discard keep"), "keep: a turn that broke off counts as far as it went",
+      R"("discard")"}}};
+
 // Returns the engine's session of a stored response.
 inline std::string response_session(std::string_view id) { return "resp:" + std::string(id); }
 // Tells whether the server names sessions of its own like this: those of stored responses, and what a prefix

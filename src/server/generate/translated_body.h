@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "net/json_value.h"
+#include "server/core/fields.h"
 
 namespace fulmar {
 
@@ -17,6 +18,7 @@ class TranslatedBody {
   // A JSON null and an absent value (null pointer) are left out.
   void set(std::string_view name, const JsonValue* value);
   void set(std::string_view name, JsonValue value);
+  void take(const Fields& from, const Field& field) { set(field.name, from.find(field)); }
   // Under another name.
   void rename(const JsonValue& from, std::string_view name, std::string_view as) { set(as, from.find(name)); }
   // All members of an object but these.

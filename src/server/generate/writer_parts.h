@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "net/json_writer.h"
+#include "server/core/shape.h"
 #include "server/generate/writer.h"
 
 namespace fulmar {
@@ -26,6 +27,11 @@ void write_head(JsonWriter& json, const AnswerHead& head);
 // Opens {"object":"list","data":[, as lists of every family begin.
 JsonWriter begin_list();
 // The member "usage".
+inline constexpr JsonShape kUsage{
+    "usage", R"({"prompt_tokens":"integer","completion_tokens":"integer","total_tokens":"integer",)"
+             R"("prompt_tokens_details?":{"cached_tokens":"integer"},"completion_tokens_details?":)"
+             R"({"reasoning_tokens?":"integer","accepted_prediction_tokens?":"integer",)"
+             R"("rejected_prediction_tokens?":"integer"}})"};
 void write_usage(JsonWriter& json, const Totals& totals);
 // The event between the last piece and [DONE] that clients ask for with stream_options.include_usage.
 std::string usage_event(const AnswerHead& head, const Totals& totals);

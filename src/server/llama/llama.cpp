@@ -18,15 +18,9 @@ namespace {
 JsonValue translated(Fields& fields, const JsonValue& body) {
   TranslatedBody own;
   own.take_all_but(body, {"n_predict", "n_probs", "max_tokens"});
-  const std::optional<int64_t> most = fields.integer("n_predict");
+  const std::optional<int64_t> most = fields.integer(kPromptFields["n_predict"]);
   if (most && *most >= 0) own.set("max_tokens", JsonValue(*most));
-  if (!most) own.set("max_tokens", fields.find("max_tokens"));
-  const JsonValue* probs = fields.find("n_probs");
-  if (holds_something(probs) && !(probs->is_number() && probs->as_double() == 0)) {
-    fields.fail(
-        bad_value(fmt::format("'n_probs' is {}, which this server does not support", describe(*probs)),
-                  "n_probs", "unsupported_parameter"));
-  }
+  if (!most) own.set("max_tokens", fields.find(kRowFields["max_tokens"]));
   return own.finish();
 }
 
@@ -66,7 +60,7 @@ bool is_list_of_prompts(const JsonValue& value) {
 
 std::vector<std::vector<int32_t>> read_prompts(Fields& fields, const ServedModel& model, bool& several) {
   std::vector<std::vector<int32_t>> prompts;
-  const JsonValue* value = fields.find("prompt");
+  const JsonValue* value = fields.find(kPromptFields["prompt"]);
   if (!holds_something(value)) {
     fields.fail(bad_value("'prompt' is required", "prompt", "missing_input"));
     return prompts;
@@ -102,7 +96,7 @@ void submit_llama(std::shared_ptr<Call> call, Fields& fields, const ServedModelP
 // Further files of a project stand in front of the prefix, each under its name.
 std::string read_extra(Fields& fields) {
   std::string text;
-  const JsonValue* list = fields.find("input_extra");
+  const JsonValue* list = fields.find(kInfillFields["input_extra"]);
   if (!list) return text;
   if (!list->is_array()) {
     fields.fail_type("input_extra", *list, "an array of {\"filename\",\"text\"}");
@@ -132,7 +126,7 @@ void llama_completion(std::shared_ptr<Call> call) {
   LlamaFacts facts;
   auto prompts = read_prompts(fields, *model, facts.several);
   if (fields.failed()) return call->fail(fields.fault());
-  if (const JsonValue* prompt = fields.find("prompt"); prompt->is_string())
+  if (const JsonValue* prompt = fields.find(kPromptFields["prompt"]); prompt->is_string())
     facts.prompt = prompt->as_string();
   submit_llama(std::move(call), fields, model, std::move(facts), std::move(prompts), kCompletionDefaults,
                "llama.completion");
@@ -141,11 +135,11 @@ void llama_completion(std::shared_ptr<Call> call) {
 void llama_infill(std::shared_ptr<Call> call) {
   Fields sent(call->body());
   const JsonValue body = translated(sent, call->body());
-  const std::string prefix = sent.text("input_prefix").value_or(std::string());
-  const std::string suffix = sent.text("input_suffix").value_or(std::string());
-  const std::string begun = sent.text("prompt").value_or(std::string());
+  const std::string prefix = sent.text(kInfillFields["input_prefix"]).value_or(std::string());
+  const std::string suffix = sent.text(kInfillFields["input_suffix"]).value_or(std::string());
+  const std::string begun = sent.text(kInfillFields["prompt"]).value_or(std::string());
   const std::string extra = read_extra(sent);
-  if (!sent.find("input_prefix") || !sent.find("input_suffix")) {
+  if (!sent.find(kInfillFields["input_prefix"]) || !sent.find(kInfillFields["input_suffix"])) {
     sent.fail(bad_value("'input_prefix' and 'input_suffix' are required", "input_prefix", "missing_input"));
   }
   if (sent.failed()) return call->fail(sent.fault());

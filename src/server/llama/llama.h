@@ -3,9 +3,27 @@
 
 #include <memory>
 
+#include "server/core/field.h"
+#include "server/core/shape.h"
+
 namespace fulmar {
 
 class Call;
+
+inline constexpr FieldTable kPromptFields{
+    "llama_prompt",
+    {{"prompt", Takes::any(), "text, token ids, a mixture of both, or several prompts"},
+     {"n_predict", Takes::integer(), "most tokens; below 0: until it ends"}}};
+inline constexpr FieldTable kInfillFields{
+    "llama_hole",
+    {{"input_prefix", Takes::text(), "text before the hole"},
+     {"input_suffix", Takes::text(), "text after it"},
+     {"input_extra", Takes::list(), "filename and text of further files"},
+     {"prompt", Takes::text(), "how the middle begins"}}};
+
+inline constexpr JsonShape kAppliedTemplate{
+    "applied_template",
+    R"({"prompt":"string","template":"string","tokens":"integer","pad_zero":"boolean","stop":["string"]})"};
 
 void llama_completion(std::shared_ptr<Call> call);  // POST /completion
 void llama_infill(std::shared_ptr<Call> call);      // POST /infill

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "server/core/shape.h"
 #include "server/generate/writer.h"
 
 namespace fulmar {
@@ -15,6 +16,18 @@ struct LlamaFacts {
   std::string prompt;
   bool several = false;  // a list of prompts is answered by a list
 };
+
+inline constexpr JsonShape kLlamaPart{
+    "llama.part",
+    R"({"index":"integer","content":"string","tokens":["integer"],"stop":false,"id_slot":"integer"})"};
+inline constexpr JsonShape kLlamaLast{
+    "llama.last",
+    R"({"index":"integer","content":"string","tokens":["integer"],"id_slot":"integer","stop":true,)"
+    R"("model":"string","tokens_predicted":"integer","tokens_evaluated":"integer",)"
+    R"("tokens_cached":"integer","truncated":"boolean","stop_type":"=limit|=word|=eos",)"
+    R"("stopping_word":"string","prompt":"string","timings":{"*":"number"},"warnings?":["string"]})"};
+// An answer to several prompts.
+inline constexpr JsonShape kLlamaList{"llama.list", R"(["@llama.last"])", &kLlamaLast};
 
 class LlamaWriter : public Writer {
  public:

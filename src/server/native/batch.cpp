@@ -18,7 +18,7 @@ GenerationDefaults with_chunks_of(GenerationDefaults defaults, int64_t tokens) {
 
 void submit_contents(std::shared_ptr<Call> call, const NativeRoute& route) {
   Fields fields(call->body());
-  const auto contents = fields.texts("contents").value_or(std::vector<std::string>());
+  const auto contents = fields.texts(kContentsFields["contents"]);
   submit_native(std::move(call), fields, route, contents);
 }
 
@@ -26,7 +26,7 @@ void submit_contents(std::shared_ptr<Call> call, const NativeRoute& route) {
 
 void contents_on_chat_path(std::shared_ptr<Call> call) {
   Fields fields(call->body());
-  const auto contents = fields.texts("contents").value_or(std::vector<std::string>());
+  const auto contents = fields.texts(kContentsFields["contents"]);
   const NativeRoute route{.defaults = kNativeDefaults, .session = read_session(*call, fields)};
   submit_native(std::move(call), fields, route, contents);
 }

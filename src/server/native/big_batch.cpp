@@ -23,7 +23,7 @@ void use_noise(Fields& fields, Generation& generation) {
   plain.seed = generation.sampling.seed;
   plain.banned = std::move(generation.sampling.banned);
   plain.noise = NoiseKind::gumbel;
-  if (const auto noise = fields.number("noise", 0, 1e6)) {
+  if (const auto noise = fields.number(kNoiseFields["noise"])) {
     plain.noise = NoiseKind::uniform;
     plain.noise_scale = static_cast<float>(*noise);
   }
@@ -34,7 +34,7 @@ void use_noise(Fields& fields, Generation& generation) {
 
 void big_batch(std::shared_ptr<Call> call) {
   Fields fields(call->body());
-  const auto contents = fields.texts("contents").value_or(std::vector<std::string>());
+  const auto contents = fields.texts(kContentsFields["contents"]);
   submit_native(
       std::move(call), fields,
       {.defaults = kBigBatchDefaults, .endpoint = "big_batch.completions", .empty_text = "contents is empty"},

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "server/core/shape.h"
 #include "server/native/branch_indices.h"
 #include "server/native/native_writer.h"
 
@@ -12,6 +13,10 @@ struct BranchTurn {
   int64_t from = 0;  // the node that the turn continues
   std::shared_ptr<const BranchIndices::Lease> to;
 };
+
+inline constexpr JsonShape kBranchEvent{
+    "branch", R"({"object":"=multi_state.dialogue_idx","session_id":"string","dialogue_idx":"integer",)"
+              R"("warnings?":["string"]})"};
 
 class BranchWriter : public NativeWriter {
  public:

@@ -28,9 +28,9 @@ void branch_chat(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   auto session = read_session(*call, fields);
   if (!session) fields.fail(bad_value("Missing session_id parameter"));
-  const auto from = fields.integer("dialogue_idx", 0, std::numeric_limits<int32_t>::max());
+  const auto from = fields.integer(kBranchFields["dialogue_idx"]);
   if (!from) fields.fail(bad_value("Missing dialogue_idx parameter"));
-  const auto contents = fields.texts("contents").value_or(std::vector<std::string>());
+  const auto contents = fields.texts(kContentsFields["contents"]);
   if (contents.size() != 1) fields.fail(bad_value("Request must contain exactly one prompt"));
   const ServedModelPtr model = pick_model(*call, fields);
   if (fields.failed()) return call->fail(fields.fault());

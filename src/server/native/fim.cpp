@@ -20,8 +20,8 @@ GenerationDefaults infill_defaults() {
 void fill_in_the_middle(std::shared_ptr<Call> call) {
   call->set_family(Family::native);
   Fields fields(call->body());
-  const auto prefixes = fields.texts("prefix").value_or(std::vector<std::string>());
-  const auto suffixes = fields.texts("suffix").value_or(std::vector<std::string>());
+  const auto prefixes = fields.texts(kHoleFields["prefix"]);
+  const auto suffixes = fields.texts(kHoleFields["suffix"]);
   if (prefixes.size() != suffixes.size()) {
     fields.fail(bad_value("prefix and suffix must have the same length"));
   }

@@ -13,6 +13,9 @@
 
 namespace fulmar {
 
+inline constexpr FieldTable kContentsFields{"contents",
+                                            {{"contents", Takes::texts(), "raw prompts, an answer each"}}};
+
 struct NativeRoute {
   GenerationDefaults defaults;
   NativeShape shape = kBatchShape;

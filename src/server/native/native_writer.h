@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "server/core/shape.h"
 #include "server/generate/writer_parts.h"
 
 namespace fulmar {
@@ -15,6 +16,21 @@ struct NativeShape {
 };
 
 inline constexpr NativeShape kBatchShape{"rwkv7-batch", "chat.completion"};
+
+inline constexpr JsonShape kNativeAnswer{
+    "native",
+    R"({"id":"string","object":"string","created":"integer","model":"string","choices":[)"
+    R"({"index":"integer","message":{"role":"=assistant","content":"string"},)"
+    R"("finish_reason":"=stop|=length|=cancelled","stop_reason?":"string|integer"}],)"
+    R"("usage":"@usage","dialogue_idx?":"integer","warnings?":["string"]})",
+    &kUsage};
+inline constexpr JsonShape kNativeEvent{
+    "native.chunk",
+    R"({"id":"string","object":"=chat.completion.chunk","created":"integer","model":"string",)"
+    R"("choices":[{"index":"integer","delta":{"content":"string"},)"
+    R"("finish_reason?":"=stop|=length|=cancelled","stop_reason?":"string|integer"}],)"
+    R"("usage?":"@usage","warnings?":["string"]})",
+    &kUsage};
 
 class NativeWriter : public Writer {
  public:

@@ -44,7 +44,7 @@ void cancel_request(std::shared_ptr<Call> call) {
 
 void stop_requests(std::shared_ptr<Call> call) {
   Fields fields(call->body());
-  const std::string id = fields.text("request_id").value_or(std::string());
+  const std::string id = fields.text(kRequestFields["request_id"]).value_or(std::string());
   if (fields.failed()) return call->fail(fields.fault());
   const EngineStats before = stats_seen_by(*call);
   const bool stopped = id.empty() ? cancel_everything(*call) : cancel_anywhere(*call, id);
@@ -56,7 +56,7 @@ void stop_requests(std::shared_ptr<Call> call) {
 
 void pause_request(std::shared_ptr<Call> call) {
   Fields fields(call->body());
-  const std::string id = fields.text("request_id").value_or(std::string());
+  const std::string id = fields.text(kRequestFields["request_id"]).value_or(std::string());
   if (fields.failed()) return call->fail(fields.fault());
   const EngineStats before = stats_seen_by(*call);
   std::string paused;
@@ -76,11 +76,12 @@ void pause_request(std::shared_ptr<Call> call) {
 
 void resume_request(std::shared_ptr<Call> call) {
   Fields fields(call->body());
-  std::string id = fields.text("request_id").value_or(std::string());
-  if (id.empty()) id = session_id_field(fields);
+  std::string id = fields.text(kResumeFields["request_id"]).value_or(std::string());
+  const std::string session = session_id_field(fields, kResumeFields["session_id"]);
+  if (id.empty()) id = session;
   const int64_t limit = call->service().options.limits.max_tokens;
-  const int64_t max_tokens = std::min(fields.integer("max_tokens", 0).value_or(-1), limit);
-  const int64_t chunk_size = std::max<int64_t>(1, fields.integer("chunk_size").value_or(1));
+  const int64_t max_tokens = std::min(fields.integer(kResumeFields["max_tokens"]).value_or(-1), limit);
+  const int64_t chunk_size = std::max<int64_t>(1, fields.count(kResumeFields["chunk_size"]));
   if (!fields.failed() && id.empty()) fields.fail(bad_value("Missing request_id"));
   const std::string name = model_name(fields, "rwkv7");
   if (fields.failed()) return call->fail(fields.fault());

@@ -8,6 +8,7 @@
 #include "net/json_writer.h"
 #include "server/generate/chat_intake.h"
 #include "server/generate/intake.h"
+#include "server/native/native_batch.h"
 
 namespace fulmar {
 namespace {
@@ -42,16 +43,16 @@ std::optional<std::vector<int32_t>> read_ids(Fields& fields, const JsonValue& li
 
 // The text to count; nothing when the body holds none, or at a fault.
 std::optional<std::string> text_to_count(Fields& fields, const ServedModel& model) {
-  if (fields.find("text")) return fields.text("text");
-  if (fields.present("messages")) {
+  const std::vector<std::string> contents = fields.texts(kContentsFields["contents"]);
+  if (fields.find(kCountFields["text"])) return fields.text(kCountFields["text"]);
+  if (fields.present(kMessageFields["messages"])) {
     const std::optional<ChatPrompt> chat = read_chat(fields, model, kV1Chat);
     if (!chat) return std::nullopt;
     return chat->text;
   }
-  const auto contents = fields.texts("contents");
-  if (!contents) return std::nullopt;
+  if (!fields.find(kContentsFields["contents"])) return std::nullopt;
   std::string joined;
-  for (const std::string& text : *contents) joined += text;
+  for (const std::string& text : contents) joined += text;
   return joined;
 }
 
@@ -60,9 +61,9 @@ std::optional<std::string> text_to_count(Fields& fields, const ServedModel& mode
 void tokenize(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   const ServedModelPtr model = pick_model(*call, fields);
-  const auto content = fields.text("content");
-  const bool with_pieces = fields.boolean("with_pieces").value_or(false);
-  const bool add_special = fields.boolean("add_special").value_or(false);
+  const auto content = fields.text(kTokenizeFields["content"]);
+  const bool with_pieces = fields.flag(kTokenizeFields["with_pieces"]);
+  const bool add_special = fields.flag(kTokenizeFields["add_special"]);
   if (!fields.failed() && !content) fields.fail(bad_value("Missing content"));
   if (fields.failed()) return call->fail(fields.fault());
   std::vector<int32_t> ids = model->tokenizer->encode(*content);
@@ -82,7 +83,7 @@ void tokenize(std::shared_ptr<Call> call) {
 void detokenize(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   const ServedModelPtr model = pick_model(*call, fields);
-  const JsonValue* tokens = fields.find("tokens");
+  const JsonValue* tokens = fields.find(kDetokenizeFields["tokens"]);
   if (!tokens) {
     fields.fail(bad_value("Missing tokens"));
   } else if (!tokens->is_array()) {

@@ -61,9 +61,9 @@ class TranslationWriter : public Writer {
 };
 
 std::vector<Item> read_items(Fields& fields) {
-  const std::string source = fields.text("source_lang").value_or("auto");
-  const auto texts = fields.texts("text_list").value_or(std::vector<std::string>());
-  if (!fields.present("target_lang")) fields.fail(bad_value("Missing target_lang"));
+  const std::string source = fields.text(kTranslateFields["source_lang"]).value_or("auto");
+  const auto texts = fields.texts(kTranslateFields["text_list"]);
+  if (!fields.present(kTranslateFields["target_lang"])) fields.fail(bad_value("Missing target_lang"));
   if (!fields.failed() && texts.empty()) fields.fail(bad_value("Empty text_list"));
   std::vector<Item> items;
   for (const std::string& text : texts) {
@@ -79,7 +79,7 @@ void translate_batch(std::shared_ptr<Call> call) {
   call->set_family(Family::native);
   Fields fields(call->body());
   std::vector<Item> items = read_items(fields);
-  const std::string target = fields.text("target_lang").value_or(std::string());
+  const std::string target = fields.text(kTranslateFields["target_lang"]).value_or(std::string());
   Submission submission;
   if (!fields.failed()) submission.model = pick_model(*call, fields);
   if (fields.failed()) return call->fail(fields.fault());

@@ -9,15 +9,15 @@ namespace {
 
 std::vector<std::string> read_prompts(Fields& fields, const ServedModel& model, ThinkMode& think) {
   std::vector<std::string> prompts;
-  if (fields.present("contents") && fields.present("messages")) {
+  if (fields.present(kContentsFields["contents"]) && fields.present(kMessageFields["messages"])) {
     fields.fail(bad_value("'messages' and 'contents' cannot be combined; send one of them", "contents",
                           "ambiguous_input"));
-  } else if (fields.present("contents")) {
+  } else if (fields.present(kContentsFields["contents"])) {
     think = read_think_mode(fields, model, kV3Chat.think_off);
-    for (const std::string& said : fields.texts("contents").value_or(std::vector<std::string>())) {
+    for (const std::string& said : fields.texts(kContentsFields["contents"])) {
       prompts.push_back(render_utterance(said, think, *model.prompt_template));
     }
-  } else if (fields.present("messages")) {
+  } else if (fields.present(kMessageFields["messages"])) {
     if (const auto chat = read_chat(fields, model, kV3Chat)) {
       prompts.push_back(chat->text);
       think = chat->think;

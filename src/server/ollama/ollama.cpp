@@ -26,7 +26,7 @@ std::string text_of(const JsonValue& object, std::string_view name) {
 
 // true and false, or how much.
 void translate_think(Fields& fields, TranslatedBody& body) {
-  const JsonValue* think = fields.find("think");
+  const JsonValue* think = fields.find(kOllamaFields["think"]);
   if (!think) return;
   if (think->is_string() && !lenient_bool(*think)) {
     body.set("reasoning_effort", *think);
@@ -37,7 +37,7 @@ void translate_think(Fields& fields, TranslatedBody& body) {
 
 // num_predict is below 0 for "as much as it likes".
 void translate_options(Fields& fields, TranslatedBody& body) {
-  const JsonObject* options = fields.object("options");
+  const JsonObject* options = fields.object(kOllamaFields["options"]);
   if (!options) return;
   const JsonValue all(*options);
   body.take_all_but(
@@ -52,16 +52,24 @@ void translate_options(Fields& fields, TranslatedBody& body) {
   if (count && *count >= 0) body.set("max_tokens", JsonValue(*count));
 }
 
+std::string model_or_name(Fields& fields) {
+  const auto model = fields.text(kOllamaFields["model"]);
+  return model ? *model : fields.text(kOllamaFields["name"]).value_or(std::string());
+}
+
 JsonValue translated(Fields& fields) {
   TranslatedBody own;
-  if (const JsonValue* options = fields.find("options")) fields.check_beside(*options, "options");
-  own.set("model", JsonValue(fields.text("model").value_or(fields.text("name").value_or(std::string()))));
-  own.set("stream", JsonValue(fields.boolean("stream").value_or(true)));
-  for (const std::string_view name :
-       {"session_id", "state_id", "chat_template_kwargs", "tools", "tool_choice", "parallel_tool_calls"}) {
-    own.set(name, fields.find(name));
+  const Field& options = kOllamaFields["options"];
+  if (const JsonValue* value = fields.find(options)) fields.check_beside(*value, options.name);
+  own.set("model", JsonValue(model_or_name(fields)));
+  own.set("stream", JsonValue(fields.flag(kOllamaFields["stream"])));
+  own.take(fields, kSessionFields["session_id"]);
+  own.take(fields, kOllamaFields["state_id"]);
+  own.take(fields, kOllamaFields["chat_template_kwargs"]);
+  for (const FieldGroup* group : {static_cast<const FieldGroup*>(&kToolFields),
+                                  static_cast<const FieldGroup*>(&kWhitespaceFields), &kConstraintFields}) {
+    for (const Field& field : group->fields) own.take(fields, field);
   }
-  for (const std::string_view name : constraint_members()) own.set(name, fields.find(name));
   translate_options(fields, own);
   translate_think(fields, own);
   return own.finish();
@@ -122,7 +130,7 @@ std::string text_in(Fields& fields, const JsonValue& message, const std::string&
 
 std::vector<ChatMessage> read_conversation(Fields& fields) {
   std::vector<ChatMessage> messages;
-  const JsonValue* list = fields.find("messages");
+  const JsonValue* list = fields.find(kOllamaChatFields["messages"]);
   if (!list) return messages;
   if (!list->is_array()) {
     fields.fail_type("messages", *list, "an array of messages");
@@ -206,7 +214,8 @@ void chat_on_model(std::shared_ptr<Call> call) {
   const ServedModelPtr model = pick_model(*call, fields);
   const ToolUse tools = read_tools(fields, ToolForm::nested);
   if (fields.failed()) return call->fail(fields.fault());
-  OllamaFacts facts{.model = sent.text("model").value_or(model->id), .chat = true, .calls = {}};
+  OllamaFacts facts{
+      .model = sent.text(kOllamaFields["model"]).value_or(model->id), .chat = true, .calls = {}};
   if (messages.empty()) return respond_loaded(*call, facts.model, true);
   const auto chat = render_messages(fields, *model, kV1Chat, messages, {tools.descriptions});
   if (!chat) return call->fail(fields.fault());
@@ -218,15 +227,16 @@ void chat_on_model(std::shared_ptr<Call> call) {
 void generate_on_model(std::shared_ptr<Call> call) {
   Fields sent(call->body());
   const JsonValue body = translated(sent);
-  const std::string text = sent.text("prompt").value_or(std::string());
-  const std::string suffix = sent.text("suffix").value_or(std::string());
-  const std::string system = sent.text("system").value_or(std::string());
-  const bool raw = sent.boolean("raw").value_or(false);
+  const std::string text = sent.text(kOllamaGenerateFields["prompt"]).value_or(std::string());
+  const std::string suffix = sent.text(kOllamaGenerateFields["suffix"]).value_or(std::string());
+  const std::string system = sent.text(kOllamaGenerateFields["system"]).value_or(std::string());
+  const bool raw = sent.flag(kOllamaGenerateFields["raw"]);
   if (sent.failed()) return call->fail(sent.fault());
   Fields fields(body);
   const ServedModelPtr model = pick_model(*call, fields);
   if (fields.failed()) return call->fail(fields.fault());
-  OllamaFacts facts{.model = sent.text("model").value_or(model->id), .chat = false, .calls = {}};
+  OllamaFacts facts{
+      .model = sent.text(kOllamaFields["model"]).value_or(model->id), .chat = false, .calls = {}};
   if (text.empty()) return respond_loaded(*call, facts.model, false);
   if (!suffix.empty() || raw) {
     const std::string prompt = suffix.empty() ? text : render_infill(text, suffix);

@@ -163,7 +163,8 @@ void ollama_running(std::shared_ptr<Call> call) {
 
 void ollama_show(std::shared_ptr<Call> call) {
   Fields fields(call->body());
-  const std::string name = fields.text("model").value_or(fields.text("name").value_or(std::string()));
+  const auto named = fields.text(kOllamaNameFields["model"]);
+  const std::string name = named ? *named : fields.text(kOllamaNameFields["name"]).value_or(std::string());
   const ServedModelPtr model = find_described(*call, name);
   if (!model) fields.fail({404, fmt::format("model '{}' not found", name), "model", "model_not_found", {}});
   if (fields.failed()) return call->fail(fields.fault());
@@ -190,9 +191,10 @@ void ollama_show(std::shared_ptr<Call> call) {
 
 void ollama_pull(std::shared_ptr<Call> call) {
   Fields fields(call->body());
-  std::string name = fields.text("model").value_or(fields.text("name").value_or(std::string()));
+  const auto named = fields.text(kOllamaPullFields["model"]);
+  std::string name = named ? *named : fields.text(kOllamaPullFields["name"]).value_or(std::string());
   if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
-  const bool stream = fields.boolean("stream").value_or(true);
+  const bool stream = fields.flag(kOllamaPullFields["stream"]);
   ModelAdmin* admin = call->service().admin;
   if (name.empty()) fields.fail(bad_value("'model' is required: OWNER/NAME or OWNER/NAME:FILE", "model"));
   if (!admin) fields.fail({501, "This server does not get models", {}, "unsupported", {}});

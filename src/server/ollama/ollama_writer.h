@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "net/json_writer.h"
+#include "server/core/shape.h"
 #include "server/generate/tool_calls.h"
 #include "server/generate/writer.h"
 
@@ -17,6 +18,16 @@ struct OllamaFacts {
   bool chat = false;  // the text lies in "message", else in "response"
   ExpectedCalls calls;
 };
+
+// Of whole answers and of lines: of chats with a message, of prompts with a response.
+inline constexpr JsonShape kOllamaAnswer{
+    "ollama.answer",
+    R"({"model":"string","created_at":"string","message?":{"role":"=assistant","content":"string",)"
+    R"("thinking?":"string","tool_calls?":[{"id":"string","function":{"index":"integer",)"
+    R"("name":"string","arguments":{"*":"any"}}}]},"response?":"string","thinking?":"string",)"
+    R"("done":"boolean","done_reason?":"=stop|=length|=load","total_duration?":"integer",)"
+    R"("load_duration?":"integer","prompt_eval_count?":"integer","prompt_eval_duration?":"integer",)"
+    R"("eval_count?":"integer","eval_duration?":"integer","warnings?":["string"]})"};
 
 class OllamaWriter : public Writer {
  public:

@@ -6,13 +6,11 @@
 #include "net/json.h"
 #include "server/generate/chat_intake.h"
 #include "server/generate/intake.h"
+#include "server/native/native_batch.h"
 #include "server/openai/chat_writer.h"
 
 namespace fulmar {
 namespace {
-
-constexpr int64_t kMaxChoices = 128;
-constexpr int64_t kMaxTopLogprobs = 20;
 
 ApiError unsupported(std::string_view name, std::string_view found, std::string_view supported) {
   return bad_value(fmt::format("'{}' is {}, which this server does not support; {}", name, found, supported),
@@ -20,26 +18,22 @@ ApiError unsupported(std::string_view name, std::string_view found, std::string_
 }
 
 void refuse_unsupported(Fields& fields) {
-  if (fields.present("audio"))
-    fields.fail(unsupported("audio", describe(*fields.find("audio")), "leave it out"));
-  const JsonValue* modalities = fields.find("modalities");
-  if (!modalities) return;
-  for (const std::string& kind : fields.texts("modalities").value_or(std::vector<std::string>())) {
+  for (const std::string& kind : fields.texts(kChatFields["modalities"])) {
     if (kind != "text") fields.fail(unsupported("modalities", describe(JsonValue(kind)), "wanted \"text\""));
   }
 }
 
 // Fields that are checked and otherwise ignored.
 void check_ignored(Fields& fields) {
-  fields.text("user");
-  fields.text("runtime");
+  fields.text(kChatFields["user"]);
+  fields.text(kChatFields["runtime"]);
   read_metadata(fields);
-  fields.boolean("store");
+  fields.boolean(kChatFields["store"]);
 }
 
 void read_logprobs(Fields& fields, ChatShape& shape, SamplingParams& sampling) {
-  shape.logprobs = fields.boolean("logprobs").value_or(false);
-  const auto top = fields.integer("top_logprobs", 0, kMaxTopLogprobs);
+  shape.logprobs = fields.flag(kChatFields["logprobs"]);
+  const auto top = fields.integer(kChatFields["top_logprobs"]);
   if (top && !shape.logprobs) {
     fields.fail(bad_value("'top_logprobs' needs 'logprobs' to be true", "top_logprobs"));
   }
@@ -48,7 +42,7 @@ void read_logprobs(Fields& fields, ChatShape& shape, SamplingParams& sampling) {
 
 // The field `prediction`: {"type": "content", "content": text or text parts}.
 std::vector<int32_t> read_prediction(Fields& fields, const ServedModel& model) {
-  const JsonObject* prediction = fields.object("prediction");
+  const JsonObject* prediction = fields.object(kChatFields["prediction"]);
   if (!prediction) return {};
   const JsonValue* type = prediction->find("type");
   if (!type || !type->is_string() || type->as_string() != "content") {
@@ -75,13 +69,9 @@ std::vector<int32_t> read_prediction(Fields& fields, const ServedModel& model) {
 }
 
 std::optional<ReasoningMode> read_split(Fields& fields, const ServedModel& model, ThinkMode think) {
-  const std::string name = fields.text("reasoning_format").value_or("auto");
-  const auto format = parse_reasoning_format(name);
-  if (format) return reasoning_mode(think, *format, *model.prompt_template);
-  fields.fail(
-      bad_value(fmt::format("'reasoning_format' is \"{}\"; wanted \"auto\", \"deepseek\" or \"none\"", name),
-                "reasoning_format"));
-  return std::nullopt;
+  const auto name = fields.word(kSplitFields["reasoning_format"]);
+  const auto format = parse_reasoning_format(name.value_or("auto"));
+  return format ? std::optional(reasoning_mode(think, *format, *model.prompt_template)) : std::nullopt;
 }
 
 // `raw`: the continuation goes out as it is but for leading blanks, and the model's own id is echoed.
@@ -104,8 +94,8 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
   }
   const bool apart = submission.split && submission.split->kind == ReasoningMode::Kind::split;
   shape.thinks_in_text = is_thinking(prompt.think) && !apart;
-  submission.rows_per_prompt = static_cast<int32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
-  shape.service_tier = read_service_tier(fields).has_value();
+  submission.rows_per_prompt = static_cast<int32_t>(fields.count(kChatFields["n"]));
+  shape.service_tier = fields.word(kAccountFields["service_tier"]).has_value();
   shape.include_usage = generation.include_usage;
   submission.model_name = raw ? model->id : model_name(fields, model->id);
   if (const auto session = read_session(*call, fields)) {
@@ -149,7 +139,7 @@ void lightning_chat(std::shared_ptr<Call> call) {
   ServedModelPtr model = pick_model(*call, fields);
   if (fields.failed()) return call->fail(fields.fault());
   std::vector<ChatMessage> messages = read_messages(fields);
-  const auto contents = fields.texts("contents").value_or(std::vector<std::string>());
+  const auto contents = fields.texts(kContentsFields["contents"]);
   if (!contents.empty()) {
     ChatMessage& last = messages.emplace_back();
     last.role = "user";

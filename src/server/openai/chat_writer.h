@@ -3,6 +3,8 @@
 
 #include <map>
 
+#include "server/core/shape.h"
+#include "server/generate/logprobs.h"
 #include "server/generate/tool_calls.h"
 #include "server/generate/writer_parts.h"
 #include "text/tokenizer.h"
@@ -31,6 +33,25 @@ class ChoiceParts {
   std::string held_;  // may begin the think block's end
   ToolCallSplitter calls_;
 };
+
+inline constexpr JsonShape kChatAnswer{
+    "chat.completion",
+    R"({"id":"string","object":"=chat.completion","created":"integer","model":"string",)"
+    R"("service_tier?":"=default","choices":[{"index":"integer","message":{"role":"=assistant",)"
+    R"("reasoning_content?":"string","content":"string|null","refusal":null,"tool_calls?":[)"
+    R"({"id":"string","type":"=function","function":{"name":"string","arguments":"string"}}]},)"
+    R"("logprobs":"@content_logprobs|null","finish_reason":"=stop|=length|=tool_calls",)"
+    R"("stop_reason?":"string|integer"}],"usage":"@usage","warnings?":["string"]})",
+    {&kUsage, &kContentLogprobs}};
+inline constexpr JsonShape kChatEvent{
+    "chat.completion.chunk",
+    R"({"id":"string","object":"=chat.completion.chunk","created":"integer","model":"string",)"
+    R"("service_tier?":"=default","choices":[{"index":"integer","delta":{"role?":"=assistant",)"
+    R"("reasoning_content?":"string","content?":"string|null","tool_calls?":[{"index":"integer",)"
+    R"("id?":"string","type?":"=function","function":{"name?":"string","arguments":"string"}}]},)"
+    R"("logprobs":"@content_logprobs|null","finish_reason":"=stop|=length|=tool_calls|null",)"
+    R"("stop_reason?":"string|integer"}],"usage?":"@usage|null","warnings?":["string"]})",
+    {&kUsage, &kContentLogprobs}};
 
 class ChatWriter : public Writer {
  public:

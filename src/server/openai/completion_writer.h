@@ -1,6 +1,8 @@
 // Answers of the openai family to `prompt` (docs/http.md, "Completions").
 #pragma once
 
+#include "server/core/shape.h"
+#include "server/generate/logprobs.h"
 #include "server/generate/writer_parts.h"
 #include "text/tokenizer.h"
 
@@ -14,6 +16,15 @@ struct CompletionShape {
   std::vector<std::string> echo;   // text to put in front, by prompt; empty: none
   bool padded = false;             // an id that is no part of the text goes before each prompt
 };
+
+// Of whole answers and of events.
+inline constexpr JsonShape kCompletionAnswer{
+    "text_completion",
+    R"({"id":"string","object":"=text_completion","created":"integer","model":"string",)"
+    R"("choices":[{"text":"string","index":"integer","logprobs":"@legacy_logprobs|null",)"
+    R"("finish_reason":"=stop|=length|null","stop_reason?":"string|integer"}],)"
+    R"("usage?":"@usage|null","warnings?":["string"]})",
+    {&kUsage, &kLegacyLogprobs}};
 
 class CompletionWriter : public Writer {
  public:

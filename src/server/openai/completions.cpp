@@ -14,8 +14,6 @@
 namespace fulmar {
 namespace {
 
-constexpr int64_t kMaxChoices = 128;
-constexpr int64_t kMaxTopLogprobs = 20;
 // What a log-probability with its token's text is counted as in an answer, and what echoes may add to one.
 constexpr int64_t kScoreBytes = 64;
 constexpr int64_t kMostEchoBytes = int64_t{256} << 20;
@@ -59,7 +57,7 @@ bool read_prompt(Fields& fields, const JsonValue& value, const ServedModel& mode
 
 std::vector<Prompt> read_prompts(Fields& fields, const ServedModel& model) {
   std::vector<Prompt> prompts;
-  const JsonValue& value = *fields.find("prompt");
+  const JsonValue& value = *fields.find(kCompletionFields["prompt"]);
   const bool many = value.is_array() && !value.as_array().front().is_number();
   if (!many) {
     read_prompt(fields, value, model, prompts);
@@ -82,8 +80,8 @@ void wrap_infill(Fields& fields, std::vector<Prompt>& prompts, const std::string
 }
 
 void read_choices(Fields& fields, CompletionShape& shape, bool stream) {
-  shape.choices_per_prompt = static_cast<int32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
-  const int64_t best = fields.integer("best_of", 1, kMaxChoices).value_or(shape.choices_per_prompt);
+  shape.choices_per_prompt = static_cast<int32_t>(fields.count(kCompletionFields["n"]));
+  const int64_t best = fields.integer(kCompletionFields["best_of"]).value_or(shape.choices_per_prompt);
   shape.rows_per_prompt = static_cast<int32_t>(best);
   if (best < shape.choices_per_prompt) {
     fields.fail(
@@ -97,11 +95,11 @@ void read_choices(Fields& fields, CompletionShape& shape, bool stream) {
 
 void read_echo(Fields& fields, const std::vector<Prompt>& prompts, const ServedModel& model, bool stream,
                CompletionShape& shape) {
-  if (!fields.boolean("echo").value_or(false)) return;
+  if (!fields.flag(kCompletionFields["echo"])) return;
   if (stream && shape.logprobs) {
     fields.fail(bad_value("'echo' with 'logprobs' cannot be streamed", "echo", "unsupported_parameter"));
   }
-  if (fields.present("suffix")) {
+  if (fields.present(kCompletionFields["suffix"])) {
     fields.fail(bad_value("'echo' cannot be combined with 'suffix'", "echo", "unsupported_parameter"));
   }
   for (const Prompt& prompt : prompts) {
@@ -140,13 +138,13 @@ void complete_text(std::shared_ptr<Call> call) {
   std::vector<Prompt> prompts = read_prompts(fields, model);
   GenerationDefaults defaults = completion_defaults(call->service().options);
   CompletionShape shape;
-  if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty()) {
+  if (const auto suffix = fields.text(kCompletionFields["suffix"]); suffix && !suffix->empty()) {
     wrap_infill(fields, prompts, *suffix);
     defaults.stops = DefaultStops::infill;
   }
   Generation generation = read_generation(fields, defaults, model, call->service().options.limits);
   read_choices(fields, shape, generation.stream);
-  if (const auto logprobs = fields.integer("logprobs", 0, kMaxTopLogprobs)) {
+  if (const auto logprobs = fields.integer(kCompletionFields["logprobs"])) {
     shape.logprobs = true;
     generation.sampling.top_logprobs = static_cast<int32_t>(*logprobs);
   } else if (shape.rows_per_prompt > shape.choices_per_prompt) {

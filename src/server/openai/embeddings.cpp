@@ -20,8 +20,6 @@
 namespace fulmar {
 namespace {
 
-constexpr int64_t kMaxDimensions = 1 << 20;
-
 enum class AnswerShape : uint8_t { openai, ollama, ollama_one };
 
 struct VectorForm {
@@ -145,15 +143,11 @@ class EmbeddingReply : public Listener {
   bool closed_ = false;
 };
 
-VectorForm read_form(Fields& fields) {
-  VectorForm form;
-  const std::string format = fields.text("encoding_format").value_or("float");
-  form.base64 = format == "base64";
-  if (!form.base64 && format != "float") {
-    fields.fail(bad_value(fmt::format("'encoding_format' is '{}'; wanted 'float' or 'base64'", format),
-                          "encoding_format"));
-  }
-  form.dimensions = fields.integer("dimensions", 1, kMaxDimensions).value_or(0);
+VectorForm read_form(Fields& fields, AnswerShape shape) {
+  VectorForm form{.shape = shape};
+  if (shape == AnswerShape::openai) form.base64 = fields.word(kEncodingFields["encoding_format"]) == "base64";
+  if (shape != AnswerShape::ollama_one)
+    form.dimensions = fields.integer(kVectorFields["dimensions"]).value_or(0);
   return form;
 }
 
@@ -180,9 +174,10 @@ std::vector<int32_t> read_input(Fields& fields, const JsonValue& value, const Se
 }
 
 std::vector<std::vector<int32_t>> read_inputs(Fields& fields, const ServedModel& model,
-                                              const ServerLimits& limits, std::string_view name) {
+                                              const ServerLimits& limits, const Field& field) {
   std::vector<std::vector<int32_t>> inputs;
-  const JsonValue* value = fields.find(name);
+  const std::string_view name = field.name;
+  const JsonValue* value = fields.find(field);
   if (!holds_something(value)) {
     fields.fail(bad_value(fmt::format("'{}' is required", name), std::string(name), "missing_input"));
     return inputs;
@@ -211,12 +206,11 @@ void embed(std::shared_ptr<Call> call, AnswerShape shape) {
   const ServedModelPtr model = pick_model(*call, fields);
   if (!model) return call->fail(fields.fault());
   if (!model->mixture.empty()) fields.fail(bad_value("a mixture of states cannot embed", "model"));
-  VectorForm form = read_form(fields);
-  form.shape = shape;
-  const std::string_view input = shape == AnswerShape::ollama_one ? "prompt" : "input";
+  VectorForm form = read_form(fields, shape);
+  const Field& input = shape == AnswerShape::ollama_one ? kEmbedOneFields["prompt"] : kEmbedFields["input"];
   auto inputs = read_inputs(fields, *model, call->service().options.limits, input);
   const std::string name = model_name(fields, model->id);
-  UnkeptFields unkept = check_fields(call->route().path, call->body());
+  UnkeptFields unkept = call->service().families.kept->check(call->route().path, call->body());
   if (unkept.fault) fields.fail(std::move(*unkept.fault));
   if (fields.failed()) return call->fail(fields.fault());
   form.warnings = std::move(unkept.warnings);

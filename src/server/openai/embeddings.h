@@ -4,9 +4,29 @@
 
 #include <memory>
 
+#include "server/core/field.h"
+#include "server/core/shape.h"
+
 namespace fulmar {
 
 class Call;
+
+inline constexpr FieldTable kEmbedFields{"embedding",
+                                         {{"input", Takes::any(), "text, token ids, or an array of either"}}};
+inline constexpr FieldTable kVectorFields{
+    "vector", {{"dimensions", Takes::integer(1, 1 << 20), "the first so many numbers; absent: all"}}};
+inline constexpr FieldTable kEncodingFields{
+    "encoding", {{"encoding_format", Takes::word("float base64"), "how vectors are written", R"("float")"}}};
+inline constexpr FieldTable kEmbedOneFields{"one_text", {{"prompt", Takes::any(), "text"}}};
+
+inline constexpr JsonShape kEmbeddingList{
+    "embedding.list", R"({"object":"=list","data":[{"object":"=embedding","index":"integer",)"
+                      R"("embedding":{"|":[["number"],"string"]}}],"model":"string",)"
+                      R"("usage":{"prompt_tokens":"integer","total_tokens":"integer"}})"};
+inline constexpr JsonShape kOllamaEmbeddings{
+    "ollama.embeddings", R"({"model":"string","embeddings":[["number"]],"total_duration":"integer",)"
+                         R"("load_duration":"integer","prompt_eval_count":"integer"})"};
+inline constexpr JsonShape kOllamaEmbedding{"ollama.embedding", R"({"embedding":["number"]})"};
 
 void embed_texts(std::shared_ptr<Call> call);  // POST /v1/embeddings
 // As Ollama has them: several texts, or one text and one vector.

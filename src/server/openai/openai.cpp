@@ -23,7 +23,6 @@ ApiError ambiguous(const JsonValue& body) {
                    second, "ambiguous_input");
 }
 
-// `usual`: what requests to this path hold most often.
 ApiError missing(const JsonValue& body, std::string usual) {
   const JsonValue* contents = body.find("contents");
   if (contents && !contents->is_null()) return bad_value("Empty prompts list");
@@ -76,9 +75,8 @@ void list_for_anthropic(Call& call) {
   call.respond_json(json.end_object().take());
 }
 
-}  // namespace
-
-void generate_by_input(std::shared_ptr<Call> call) {
+// `usual`: what requests to the path hold most often.
+void generate_by_input(std::shared_ptr<Call> call, const std::string& usual) {
   switch (input_kind(call->body())) {
     case InputKind::messages:
       return chat_on_v1(std::move(call));
@@ -89,10 +87,14 @@ void generate_by_input(std::shared_ptr<Call> call) {
     case InputKind::several:
       return call->fail(ambiguous(call->body()));
     case InputKind::none:
-      return call->fail(
-          missing(call->body(), call->route().path.ends_with("chat/completions") ? "messages" : "prompt"));
+      return call->fail(missing(call->body(), usual));
   }
 }
+
+}  // namespace
+
+void chat_by_input(std::shared_ptr<Call> call) { generate_by_input(std::move(call), "messages"); }
+void complete_by_input(std::shared_ptr<Call> call) { generate_by_input(std::move(call), "prompt"); }
 
 void list_models(std::shared_ptr<Call> call) {
   const Service& service = call->service();

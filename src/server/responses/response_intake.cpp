@@ -115,7 +115,7 @@ Result<std::optional<JsonValue>> referenced_item(Service& service, const Owner& 
 // A string, or a list of items.
 std::vector<ChatMessage> read_input(Fields& fields, Service& service, const Owner& owner) {
   std::vector<ChatMessage> messages;
-  const JsonValue* input = fields.find("input");
+  const JsonValue* input = fields.find(kResponseFields["input"]);
   if (!holds_something(input)) {
     fields.fail(bad_value("'input' is required", "input", "missing_input"));
     return messages;
@@ -154,18 +154,9 @@ std::vector<ChatMessage> read_input(Fields& fields, Service& service, const Owne
   return messages;
 }
 
-void refuse_unsupported(Fields& fields) {
-  for (const std::string_view name : {"conversation", "prompt", "max_tool_calls"}) {
-    const JsonValue* value = fields.find(name);
-    if (!holds_something(value) || (value->is_bool() && !value->as_bool())) continue;
-    fields.fail(bad_value(fmt::format("'{}' is not supported on /v1/responses; leave it out", name),
-                          std::string(name), "unsupported_parameter"));
-  }
-}
-
 // What is asked for besides the answer; of reasoning nothing is encrypted.
 void read_include(Fields& fields) {
-  for (const std::string& part : fields.texts("include").value_or(std::vector<std::string>())) {
+  for (const std::string& part : fields.texts(kResponseFields["include"])) {
     if (part == "reasoning.encrypted_content") continue;
     fields.fail(bad_value(fmt::format("'include' holds {}, which this server does not support; wanted "
                                       "\"reasoning.encrypted_content\"",
@@ -190,7 +181,7 @@ StateLink link_turn(const std::string& previous, const std::string& id, bool sto
 std::vector<ChatMessage> read_turn(Fields& fields, Service& service, const Owner& owner,
                                    ResponseFacts& facts) {
   std::vector<ChatMessage> messages = read_input(fields, service, owner);
-  facts.instructions = fields.text("instructions").value_or("");
+  facts.instructions = fields.text(kResponseFields["instructions"]).value_or("");
   if (!facts.instructions.empty()) {
     ChatMessage instructions;
     instructions.role = "system";
@@ -203,7 +194,7 @@ std::vector<ChatMessage> read_turn(Fields& fields, Service& service, const Owner
 // The stored response that this one goes on from. Faults stay in `fields`.
 std::optional<StoredResponse> read_previous(Fields& fields, Service& service, const Owner& owner,
                                             const ServedModel& model) {
-  const std::string id = fields.text("previous_response_id").value_or("");
+  const std::string id = fields.text(kResponseFields["previous_response_id"]).value_or("");
   if (id.empty() || fields.failed()) return std::nullopt;
   if (!sees_response(owner, id)) {
     fields.fail(not_stored(id, "previous_response_id"));
@@ -227,15 +218,15 @@ std::optional<StoredResponse> read_previous(Fields& fields, Service& service, co
 
 // What the answer repeats as it was sent.
 void read_echo(Fields& fields, ResponseFacts& facts) {
-  const auto echo = [&](std::string_view name, std::string& text) {
-    if (const JsonValue* value = fields.find(name)) text = json_text(*value);
+  const auto echo = [&](const Field& field, std::string& text) {
+    if (const JsonValue* value = fields.find(field)) text = json_text(*value);
   };
-  echo("tools", facts.tools_sent);
-  echo("tool_choice", facts.tool_choice);
-  if (read_metadata(fields)) echo("metadata", facts.metadata);
-  read_service_tier(fields);
-  if (const JsonObject* reasoning = fields.object("reasoning")) {
-    echo("reasoning", facts.reasoning);
+  echo(kToolFields["tools"], facts.tools_sent);
+  echo(kToolFields["tool_choice"], facts.tool_choice);
+  if (read_metadata(fields)) echo(kAccountFields["metadata"], facts.metadata);
+  fields.word(kAccountFields["service_tier"]);
+  if (const JsonObject* reasoning = fields.object(kResponseFields["reasoning"])) {
+    echo(kResponseFields["reasoning"], facts.reasoning);
     const JsonValue* summary = reasoning->find("summary");
     facts.summary = summary && summary->is_string() && summary->as_string() != "none";
   }
@@ -275,10 +266,10 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   const ServedModelPtr model = pick_model(service, origin.owner, fields, origin.state);
   if (fields.failed()) return made;
   const std::vector<ChatMessage> messages = read_turn(fields, service, origin.owner, facts);
-  refuse_unsupported(fields);
   read_include(fields);
   read_echo(fields, facts);
-  if (origin.other_site && fields.present("previous_response_id")) fields.fail(*origin.other_site);
+  if (origin.other_site && fields.present(kResponseFields["previous_response_id"]))
+    fields.fail(*origin.other_site);
   const auto previous = read_previous(fields, service, origin.owner, *model);
   facts.previous = previous ? previous->id : std::string();
   const ToolUse tools = read_tools(fields, ToolForm::flat);
@@ -291,15 +282,15 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   const ServerLimits& limits = service.options.limits;
   Generation generation =
       read_generation(fields, chat_defaults(*model, prompt->think, service.options), *model, limits);
-  if (const auto most = fields.integer("max_output_tokens", 0)) {
+  if (const auto most = fields.integer(kResponseFields["max_output_tokens"])) {
     generation.max_tokens = std::min(*most, limits.max_tokens);
   }
-  fields.object("text");  // holds the format, which is read with all other constraints
+  fields.object(kResponseFields["text"]);  // holds the format, which is read with all other constraints
   AnswerRules& rules = generation.answer;
   facts.format = rules.schema ? "json_schema" : rules.json_object ? "json_object" : "text";
   add_calls(fields, rules, tools);
-  facts.store = fields.boolean("store").value_or(true);
-  facts.background = fields.boolean("background").value_or(false);
+  facts.store = fields.flag(kResponseFields["store"]);
+  facts.background = fields.flag(kResponseFields["background"]);
   if (facts.background && (generation.stream || !facts.store)) {
     fields.fail(bad_value("'background' needs 'store' and cannot be combined with 'stream'", "background",
                           "unsupported_parameter"));
@@ -312,7 +303,7 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   facts.owner = origin.owner.name;
   facts.created = origin.created;
   facts.model_id = model->id;
-  facts.input = input_items_json(facts.id, *fields.find("input"));
+  facts.input = input_items_json(facts.id, *fields.find(kResponseFields["input"]));
   facts.max_tokens = generation.max_tokens;
   facts.temperature = generation.sampling.temperature;
   facts.top_p = generation.sampling.top_p;

@@ -21,6 +21,18 @@ struct ResponseOrigin {
 };
 
 // A response as it was asked for, ready to be handed over.
+inline constexpr FieldTable kResponseFields{
+    "response",
+    {{"input", Takes::any(), "text, or items: messages, calls and their outputs"},
+     {"instructions", Takes::text(), "system text"},
+     {"previous_response_id", Takes::text(), "stored response that is gone on from"},
+     {"max_output_tokens", Takes::integer(0), "most tokens of the answer"},
+     {"text", Takes::object(), "format: text, json_object or json_schema"},
+     {"store", Takes::boolean(), "keeps the response", "true"},
+     {"background", Takes::boolean(), "answers at once; ask for the response again", "false"},
+     {"reasoning", Takes::object(), "effort: none to xhigh; summary: thinking as a summary"},
+     {"include", Takes::texts(), "reasoning.encrypted_content: there is none"}}};
+
 struct PreparedResponse {
   ResponseFacts facts;
   Submission submission;

@@ -50,7 +50,7 @@ void create_response(std::shared_ptr<Call> call) {
   forget_expired(service);
   Fields fields(call->body());
   refuse_session(fields, call->request().headers);
-  UnkeptFields unkept = check_fields(call->route().path, call->body());
+  UnkeptFields unkept = service.families.kept->check(call->route().path, call->body());
   if (unkept.fault) fields.fail(std::move(*unkept.fault));
   PreparedResponse made = prepare_response(service, fields, origin_of(*call));
   if (fields.failed()) return call->fail(fields.fault());
@@ -70,6 +70,8 @@ void create_response(std::shared_ptr<Call> call) {
 
 void count_response_tokens(std::shared_ptr<Call> call) {
   Fields fields(call->body());
+  UnkeptFields unkept = call->service().families.kept->check(call->route().path, call->body());
+  if (unkept.fault) fields.fail(std::move(*unkept.fault));
   const PreparedResponse made = prepare_response(call->service(), fields, origin_of(*call));
   if (fields.failed()) return call->fail(fields.fault());
   const StateLink& state = made.submission.state;

@@ -4,10 +4,21 @@
 
 #include <memory>
 
+#include "server/core/shape.h"
+
 namespace fulmar {
 
 class Call;
 struct Service;
+
+inline constexpr JsonShape kResponseDeleted{"response.deleted",
+                                            R"({"id":"string","object":"=response","deleted":true})"};
+inline constexpr JsonShape kResponseTokens{"response.input_tokens",
+                                           R"({"object":"=response.input_tokens","input_tokens":"integer"})"};
+inline constexpr JsonShape kInputItems{
+    "response.input_items",
+    R"({"object":"=list","data":[{"*":"any"}],"first_id":"string|null","last_id":"string|null",)"
+    R"("has_more":"boolean"})"};
 
 void create_response(std::shared_ptr<Call> call);
 void count_response_tokens(std::shared_ptr<Call> call);  // of a request, without making it

@@ -9,6 +9,7 @@
 
 #include "net/json_writer.h"
 #include "server/core/call.h"
+#include "server/core/shape.h"
 #include "server/generate/tool_calls.h"
 #include "server/generate/writer.h"
 #include "server/responses/response_store.h"
@@ -44,6 +45,54 @@ struct ResponseFacts {
   // Returns the bytes of what a client has chosen.
   int64_t bytes() const;
 };
+
+inline constexpr JsonShape kResponsePart{
+    "response.part",
+    R"({"type":"=output_text|=reasoning_text|=summary_text","text":"string","annotations?":["any"]})"};
+inline constexpr JsonShape kResponseItem{
+    "response.item",
+    R"({"|":[{"id":"string","type":"=reasoning","summary":["@response.part"],)"
+    R"("content?":["@response.part"]},)"
+    R"({"id":"string","type":"=message","status":"=in_progress|=completed|=incomplete",)"
+    R"("role":"=assistant","content":["@response.part"]},)"
+    R"({"id":"string","type":"=function_call","status":"=in_progress|=completed|=incomplete",)"
+    R"("call_id":"string","name":"string","arguments":"string"}]})",
+    &kResponsePart};
+inline constexpr JsonShape kResponseAnswer{
+    "response",
+    R"({"id":"string","object":"=response","created_at":"integer",)"
+    R"("status":"=queued|=in_progress|=completed|=incomplete|=cancelled|=failed","background?":"boolean",)"
+    R"("error":{"|":[{"code":"string","message":"string"},null]},)"
+    R"("incomplete_details":{"|":[{"reason":"string"},null]},"instructions":"string|null",)"
+    R"("max_output_tokens":"integer","model":"string","output":["@response.item"],)"
+    R"("parallel_tool_calls":"boolean","previous_response_id":"string|null","store":"boolean",)"
+    R"("temperature":"number","text":{"format":{"type":"string"}},"tool_choice":"any","tools":["any"],)"
+    R"("reasoning":{"*":"any"},"top_p":"number","truncation":"=disabled","usage":{"|":[)"
+    R"({"input_tokens":"integer","input_tokens_details":{"cached_tokens":"integer"},)"
+    R"("output_tokens":"integer","output_tokens_details":{"reasoning_tokens":"integer"},)"
+    R"("total_tokens":"integer"},null]},"metadata":{"*":"string"},"warnings?":["string"]})",
+    &kResponseItem};
+inline constexpr JsonShape kResponseEvent{
+    "response.event",
+    R"({"|":[{"type":"=response.created|=response.in_progress|=response.completed|=response.incomplete",)"
+    R"("sequence_number":"integer","response":"@response","warnings?":["string"]},)"
+    R"({"type":"=response.output_item.added|=response.output_item.done","sequence_number":"integer",)"
+    R"("output_index":"integer","item":"@response.item"},)"
+    R"({"type":"=response.content_part.added|=response.content_part.done|)"
+    R"(=response.reasoning_summary_part.added|=response.reasoning_summary_part.done",)"
+    R"("sequence_number":"integer","item_id":"string","output_index":"integer",)"
+    R"("content_index?":"integer","summary_index?":"integer","part":"@response.part"},)"
+    R"({"type":"=response.output_text.delta|=response.reasoning_text.delta|)"
+    R"(=response.reasoning_summary_text.delta|=response.function_call_arguments.delta",)"
+    R"("sequence_number":"integer","item_id":"string","output_index":"integer",)"
+    R"("content_index?":"integer","summary_index?":"integer","delta":"string","logprobs?":["any"]},)"
+    R"({"type":"=response.output_text.done|=response.reasoning_text.done|)"
+    R"(=response.reasoning_summary_text.done|=response.function_call_arguments.done",)"
+    R"("sequence_number":"integer","item_id":"string","output_index":"integer",)"
+    R"("content_index?":"integer","summary_index?":"integer","text?":"string","name?":"string",)"
+    R"("arguments?":"string","logprobs?":["any"]},)"
+    R"({"type":"=error","sequence_number":"integer","code":"string","message":"string","param":null}]})",
+    {&kResponseAnswer, &kResponseItem, &kResponsePart}};
 
 class ResponsesWriter : public Writer {
  public:

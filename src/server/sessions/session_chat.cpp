@@ -70,7 +70,7 @@ void session_chat(std::shared_ptr<Call> call) {
   NativeRoute route{.defaults = kNativeDefaults, .endpoint = "state.chat.completions"};
   route.session = read_session(*call, fields);
   if (!fields.failed() && !route.session) fields.fail(bad_value("Missing session_id parameter"));
-  const auto contents = fields.texts("contents").value_or(std::vector<std::string>());
+  const auto contents = fields.texts(kContentsFields["contents"]);
   if (!fields.failed() && contents.size() != 1) {
     fields.fail(bad_value("Request must contain exactly one prompt"));
   }
@@ -101,8 +101,8 @@ void list_sessions(std::shared_ptr<Call> call) {
 void delete_session(std::shared_ptr<Call> call) {
   if (call->service().models.empty()) return call->fail(no_model_loaded());
   Fields fields(call->body());
-  const std::string id = session_id_field(fields);
-  const bool branches = fields.boolean("delete_prefix").value_or(false);
+  const std::string id = session_id_field(fields, kDropFields["session_id"]);
+  const bool branches = fields.flag(kDropFields["delete_prefix"]);
   if (!fields.failed() && id.empty()) fields.fail(bad_value("Missing session_id parameter"));
   if (fields.failed()) return call->fail(fields.fault());
   const auto gone = call->service().models.erase_session(call->owner(), id, branches);

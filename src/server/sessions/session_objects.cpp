@@ -238,7 +238,7 @@ void fork_session(std::shared_ptr<Call> call) {
   const auto id = addressed_session(*call);
   if (!id) return;
   Fields fields(call->body());
-  const std::string copy = session_id_field(fields);
+  const std::string copy = session_id_field(fields, kForkFields["session_id"]);
   if (copy.empty()) fields.fail(bad_value("'session_id' of the copy is required", "session_id"));
   if (fields.failed()) return call->fail(fields.fault());
   const auto found = find_session(*call, *id);

@@ -1,5 +1,5 @@
-// The description of all routes in OpenAPI 3.1: paths and methods from the table of routes, summaries and
-// fields from their notes.
+// The description of all routes in OpenAPI 3.1: paths and methods from the table of routes, summaries, fields
+// and answers from their notes.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,12 @@
 #include <string>
 
 #include "server/core/route.h"
+#include "server/core/shape.h"
 
 namespace fulmar {
 
+inline constexpr JsonShape kDocument{
+    "openapi", R"({"openapi":"string","info":{"*":"any"},"paths":{"*":"any"},"components":{"*":"any"}})"};
 // Returns the whole document.
 std::string openapi_json(std::span<const Route> routes);
 

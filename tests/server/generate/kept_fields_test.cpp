@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "net/json.h"
-#include "server/core/route_notes.h"
 #include "server/generating_routes.h"
+#include "server/routes.h"
 
 namespace fulmar::testing {
 namespace {
@@ -39,9 +39,10 @@ std::string warning_of(const Reply& reply) {
 template <class Use>
 void each_unkept(std::string_view path, const std::string& body, const Use& use) {
   const JsonValue parsed = *parse_json(body + "}");
-  for (const KnownField& field : known_fields()) {
+  const KeptFields fields(routes());
+  for (const KnownField& field : fields.known()) {
     const bool sent = parsed.find(field.name.substr(0, field.name.find('.'))) != nullptr;
-    if (!sent && !keeps_field(path, parsed, field.name)) use(field);
+    if (!sent && !fields.keeps(path, parsed, field.name)) use(field);
   }
 }
 
@@ -92,7 +93,7 @@ TEST(KeptFields, ManyUnknownKeysMakeAShortWarning) {
   const std::string chat = R"({"messages":[{"role":"user","content":"x"}])";
   std::string body = chat + ",\"" + std::string(1000, 'y') + "\":1";
   for (int i = 0; i < 1000; ++i) body += member("x" + std::to_string(i), "1");
-  const UnkeptFields found = check_fields("/v1/chat/completions", *parse_json(body + "}"));
+  const UnkeptFields found = KeptFields(routes()).check("/v1/chat/completions", *parse_json(body + "}"));
   ASSERT_EQ(found.warnings.size(), 1U);
   EXPECT_EQ(
       found.warnings[0],
@@ -125,12 +126,13 @@ TEST(KeptFields, WordsThatNobodyHasAreRefused) {
 }
 
 TEST(KeptFields, KnowAllFieldsOfAllGeneratingRoutes) {
+  const KeptFields fields(routes());
   for (const auto& [path, body] : kBodies) {
-    for (const auto& group : find_route_note(path)->fields) {
-      for (const FieldNote& note : group) {
-        const bool known = std::any_of(known_fields().begin(), known_fields().end(),
-                                       [&](const KnownField& field) { return field.name == note.name; });
-        EXPECT_TRUE(known) << path << " " << note.name;
+    for (const FieldGroup* group : find_route("POST", std::string(path)).route->note->fields.all()) {
+      for (const Field& declared : group->fields) {
+        const bool known = std::any_of(fields.known().begin(), fields.known().end(),
+                                       [&](const KnownField& field) { return field.name == declared.name; });
+        EXPECT_TRUE(known) << path << " " << declared.name;
       }
     }
   }

@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "server/admin_rig.h"
-#include "server/core/route_notes.h"
+#include "server/core/fields.h"
+#include "server/generate/generation.h"
+#include "server/generate/kept_fields.h"
 #include "server/routes.h"
+#include "support/document_section.h"
 
 namespace fulmar::testing {
 namespace {
@@ -31,7 +35,6 @@ TEST(Openapi, ListsTheTableOfRoutes) {
     std::transform(method.begin(), method.end(), method.begin(),
                    [](unsigned char c) { return std::tolower(c); });
     wanted.insert(method + " " + path);
-    EXPECT_NE(find_route_note(route.path), nullptr) << route.path;
     const JsonValue* security = document->find("paths")->find(path)->find(method)->find("security");
     const bool asks = needs_key({.password = "p"}, route.access);
     EXPECT_EQ(!security->as_array().empty(), asks) << method << " " << path;
@@ -43,6 +46,8 @@ TEST(Openapi, ListsTheTableOfRoutes) {
 // adds.
 std::string valid_body(std::string_view path) {
   const std::string chat = R"("messages":[{"role":"user","content":"hi"}],)";
+  if (path == "/api/chat" || path == "/v1/tokens/count") return chat;
+  if (path == "/v1/server/resume") return R"("request_id":"r",)";
   if (path == "/v1/messages" || path == "/v1/messages/count_tokens") return chat + R"("max_tokens":2,)";
   if (path == "/api/generate" || path == "/api/embeddings") return R"("prompt":"x",)";
   if (path == "/v1/responses" || path == "/v1/responses/input_tokens") return R"("input":"x",)";
@@ -66,10 +71,31 @@ std::string valid_body(std::string_view path) {
   return {};
 }
 
-// No field of that type.
-std::string_view wrong_value(std::string_view type) {
-  if (type == "string" || type == "array" || type == "object") return "17";
-  return R"("wrong")";
+// Values that a field does not take; none where it looks at no type.
+std::vector<std::string> wrong_values(const Takes& takes) {
+  using Type = Takes::Type;
+  switch (takes.type) {
+    case Type::any:
+      return {};
+    case Type::text:
+    case Type::word:
+    case Type::texts:
+    case Type::list:
+    case Type::numbers:
+    case Type::object:
+      return {"17"};
+    case Type::integer:
+    case Type::number: {
+      std::vector<std::string> values = {R"("wrong")"};
+      if (takes.least > -Takes::kOpen) values.push_back(fmt::format("{}", takes.least - 1));
+      if (takes.most < Takes::kOpen) values.push_back(fmt::format("{}", takes.most + 1));
+      return values;
+    }
+    case Type::boolean:
+    case Type::seed:
+      return {R"("wrong")"};
+  }
+  return {};
 }
 
 // A client that is made from the document asks for exactly these paths.
@@ -92,23 +118,140 @@ TEST(Openapi, NamesWhatStandsBehindAnId) {
   }
 }
 
+// Read of mixtures alone.
+bool is_read_later(const Field& field) { return field.name == "mrss_gatingweight"; }
+
 TEST(Openapi, TellsOfNoFieldThatARouteDoesNotTake) {
   AdminRig rig;
   for (const Route& route : routes()) {
-    const RouteNote* note = find_route_note(route.path);
-    if (route.method != "POST" || route.takes_bytes || !note) continue;
+    if (route.method != "POST" || route.takes_bytes) continue;
     const std::string path = path_with(route.path, "s");
-    for (const auto& group : note->fields) {
-      for (const FieldNote& field : group) {
-        if (field.type.empty()) continue;
-        const std::string body =
-            fmt::format("{{{}\"{}\":{}}}", valid_body(route.path), field.name, wrong_value(field.type));
-        const Reply reply = rig.post(path, body);
-        EXPECT_EQ(reply.status, 400) << path << " " << body << " " << reply.body;
-        EXPECT_THAT(reply.body, HasSubstr(std::string(field.name))) << path << " " << body;
+    for (const FieldGroup* group : route.note->fields.all()) {
+      for (const Field& field : group->fields) {
+        if (route.note->fields.find(field.name) != &field || is_read_later(field)) continue;
+        for (const std::string& value : wrong_values(field.takes)) {
+          const std::string body = fmt::format("{{{}\"{}\":{}}}", valid_body(route.path), field.name, value);
+          const Reply reply = rig.post(path, body);
+          EXPECT_EQ(reply.status, 400) << path << " " << body << " " << reply.body;
+          EXPECT_THAT(reply.body, HasSubstr(std::string(field.name))) << path << " " << body;
+        }
       }
     }
   }
+}
+
+// Words that the rule of kept fields judges where a route does not keep them.
+bool is_judged_everywhere(std::string_view name) {
+  static const KeptFields kept(routes());
+  return std::any_of(kept.known().begin(), kept.known().end(),
+                     [&](const KnownField& field) { return field.name == name && !field.words.empty(); });
+}
+
+// Read with the rest, and told of as not kept: its draws are plain.
+bool is_read_in_vain(const Route& route, const FieldGroup& group) {
+  return route.path == "/big_batch/completions" && &group == &kSamplingFields;
+}
+
+// What a route reads without telling of it would be a fault of a type; "not kept" is what others get.
+TEST(Openapi, TellsOfEveryFieldThatARouteTakes) {
+  std::set<const FieldGroup*> groups;
+  for (const Route& route : routes())
+    groups.insert(route.note->fields.all().begin(), route.note->fields.all().end());
+  for (const Route& route : routes()) {
+    if (route.method != "POST" || route.takes_bytes) continue;
+    AdminRig rig;
+    for (const FieldGroup* group : groups) {
+      for (const Field& field : group->fields) {
+        if (route.note->fields.find(field.name) || wrong_values(field.takes).empty()) continue;
+        if (is_judged_everywhere(field.name) || is_read_in_vain(route, *group)) continue;
+        const std::string given = fmt::format("\"{}\":", field.name);
+        const std::string rest = valid_body(route.path);
+        if (rest.find(given) != std::string::npos) continue;
+        const Reply reply = rig.post(path_with(route.path, "s"),
+                                     fmt::format("{{{}{}{}}}", rest, given, wrong_values(field.takes)[0]));
+        const bool judged = reply.body.find(fmt::format("'{}' is ", field.name)) != std::string::npos &&
+                            reply.body.find("; wanted") != std::string::npos;
+        EXPECT_FALSE(judged) << route.path << " " << field.name << " " << reply.body;
+      }
+    }
+  }
+}
+
+// "a whole number of 0 to 20", in the documents.
+std::string words_of(const Takes& takes) {
+  using Type = Takes::Type;
+  std::string range;
+  if (takes.least > -Takes::kOpen && takes.most < Takes::kOpen) {
+    range = fmt::format(" of {} to {}", takes.least, takes.most);
+  } else if (takes.least > -Takes::kOpen) {
+    range = fmt::format(" of at least {}", takes.least);
+  }
+  switch (takes.type) {
+    case Type::boolean:
+      return "`true` or `false`";
+    case Type::integer:
+      return "whole number" + range;
+    case Type::number:
+      return "number" + range;
+    case Type::seed:
+      return "whole number of 0 to 2^64-1";
+    case Type::text:
+      return "text";
+    case Type::word:
+      return "one of: " + std::string(takes.words);
+    case Type::texts:
+      return "text or texts";
+    case Type::list:
+      return "list";
+    case Type::numbers:
+      return "numbers";
+    case Type::object:
+      return "object";
+    case Type::any:
+      break;
+  }
+  return {};
+}
+
+// The groups of fields, each with a line for each field.
+std::string fields_section() {
+  std::vector<const FieldGroup*> groups = {&kBodyFields};
+  for (const Route& route : routes()) {
+    for (const FieldGroup* group : route.note->fields.all()) {
+      if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+    }
+  }
+  std::string text = "| group | field | holds | unless given | |\n|---|---|---|---|---|\n";
+  for (const FieldGroup* group : groups) {
+    std::string shown = fmt::format("`{}`", group->name);
+    for (const Field& field : group->fields) {
+      const std::string otherwise = field.otherwise.empty() ? "" : fmt::format("`{}`", field.otherwise);
+      text += fmt::format("| {} | `{}` | {} | {} | {} |\n", std::exchange(shown, ""), field.name,
+                          words_of(field.takes), otherwise, field.text);
+    }
+  }
+  return text;
+}
+
+// Each route with the groups of its body and the statuses of its errors.
+std::string routes_section() {
+  std::string text = "| route | groups of fields | errors |\n|---|---|---|\n";
+  for (const Route& route : routes()) {
+    std::vector<std::string_view> groups, statuses;
+    for (const FieldGroup* group : route.note->fields.all()) groups.push_back(group->name);
+    for (const auto& [status, response] :
+         published_operation(route).find("responses")->as_object().members()) {
+      if (status != "200") statuses.push_back(status);
+    }
+    text += fmt::format("| `{} {}` | {} | {} |\n", route.method, path_with(route.path, "{id}"),
+                        fmt::join(groups, ", "), fmt::join(statuses, " "));
+  }
+  return text;
+}
+
+TEST(Openapi, IsTheDocumentsListOfFieldsToo) {
+  expect_section("api.md", "fields of bodies", fields_section());
+  expect_section("api.md", "routes and their fields", routes_section());
 }
 
 }  // namespace
