@@ -18,14 +18,14 @@
 namespace fulmar {
 namespace {
 
-// KEYS: the session, the list. ARGV: turn, tokens, updated, state, time to live in ms, id, writer. The same
-// writer's same turn is one whose answer was lost on the way: it is there.
+// KEYS: the session, the list. ARGV: turn, tokens, updated, state, time to live in ms, id, writer, owner. The
+// same writer's same turn is one whose answer was lost on the way: it is there.
 constexpr std::string_view kStoreScript = R"(
 local known = redis.call('HMGET', KEYS[1], 'turn', 'writer')
 if known[1] == ARGV[1] and known[2] == ARGV[7] then return 1 end
 if known[1] and tonumber(known[1]) >= tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'turn', ARGV[1], 'tokens', ARGV[2], 'updated', ARGV[3], 'state', ARGV[4],
-  'writer', ARGV[7])
+  'writer', ARGV[7], 'owner', ARGV[8])
 if tonumber(ARGV[5]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[5]) else redis.call('PERSIST', KEYS[1]) end
 redis.call('ZADD', KEYS[2], ARGV[3], ARGV[6])
 return 1)";
@@ -48,13 +48,15 @@ return rows)";
 
 // KEYS: the list. ARGV: the beginning of the sessions' keys, the bytes that may stay, how many may go at
 // once. While there is more, erases the oldest session of the owner that has most (fair_eviction.h), but for
-// the last one of all, and returns rows as the list does. 31 is kOwnerEnd.
+// the last one of all, and returns rows as the list does. Of a session that was stored without its owner the
+// name tells; 31 is kOwnerEnd.
 constexpr std::string_view kSweepScript = R"(
 local bytes, left, owners = 0, 0, {}
 for place, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
   local size = redis.call('HSTRLEN', ARGV[1] .. id, 'state')
   if size > 0 then
-    local name = string.sub(id, 1, (string.find(id, '\31', 1, true) or 1) - 1)
+    local name = redis.call('HGET', ARGV[1] .. id, 'owner')
+      or string.sub(id, 1, (string.find(id, '\31', 1, true) or 1) - 1)
     local owner = owners[name] or {next = 1, sessions = {}}
     owners[name] = owner
     table.insert(owner.sessions, {id = id, size = size, place = place})
@@ -101,10 +103,11 @@ Number number_of(const std::string& text) {
 
 // The words of one write; the command refers to them.
 struct StoreWords {
-  std::string session, list, turn, tokens, updated, state, time_to_live, id, writer;
+  std::string session, list, turn, tokens, updated, state, time_to_live, id, writer, owner;
 
   std::vector<std::string_view> command() const {
-    return {"EVAL", kStoreScript, "2", session, list, turn, tokens, updated, state, time_to_live, id, writer};
+    return {"EVAL",  kStoreScript, "2",          session, list,   turn, tokens,
+            updated, state,        time_to_live, id,      writer, owner};
   }
 };
 
@@ -262,7 +265,8 @@ class RedisStore final : public SessionStore {
             .state = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
             .time_to_live = std::to_string(time_to_live_.count()),
             .id = write.id,
-            .writer = writer_};
+            .writer = writer_,
+            .owner = write.owner};
   }
 
   RedisLink link_;

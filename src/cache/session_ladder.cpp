@@ -352,7 +352,7 @@ void SessionLadder::drop(const std::string& id) {
 TurnTicket SessionLadder::send(const std::string& id, Entry& entry) {
   FULMAR_CHECK(entry.host != nullptr);
   entry.dirty = false;
-  return entry.ticket = courier_->put({id, entry.host});
+  return entry.ticket = courier_->put({id, entry.host, entry.owner});
 }
 
 // Notes that the store lacks a fresh turn, to be sent now or later. Returns the ticket where a row should

@@ -34,6 +34,7 @@ struct SessionQuery {
 struct SessionWrite {
   std::string id;
   std::shared_ptr<const StateBlob> blob;
+  std::string owner = {};  // on whose account the session is kept
 };
 
 // Called from one thread at a time. Sessions of other models (another fingerprint) are invisible, not lost.

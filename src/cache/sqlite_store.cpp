@@ -218,7 +218,7 @@ class SqliteStore final : public SessionStore {
                      "updated = excluded.updated, state = excluded.state");
     FULMAR_TRY(insert.text(1, blob.fingerprint)
                    .text(2, write.id)
-                   .text(3, session_name(write.id).owner)
+                   .text(3, write.owner)
                    .integer(4, blob.tokens)
                    .integer(5, blob.turn)
                    .real(6, clock_.now())

@@ -104,7 +104,10 @@ TurnTicket StoreCourier::put(SessionWrite write) {
   auto fate = std::make_shared<std::atomic<TurnFate>>(TurnFate::under_way);
   {
     std::lock_guard lock(mutex_);
-    queued_[write.id] = {.blob = std::move(write.blob), .fate = fate, .number = ++last_number_};
+    queued_[write.id] = {.blob = std::move(write.blob),
+                         .owner = std::move(write.owner),
+                         .fate = fate,
+                         .number = ++last_number_};
     count_waiting();
   }
   changed_.notify_all();
@@ -391,7 +394,7 @@ std::vector<SessionWrite> StoreCourier::take_due(Clock::time_point now) {
             [](auto one, auto other) { return one->second.number < other->second.number; });
   std::vector<SessionWrite> writes;
   for (const auto& parcel : due) {
-    writes.push_back({parcel->first, parcel->second.blob});
+    writes.push_back({parcel->first, parcel->second.blob, parcel->second.owner});
     writing_.insert(queued_.extract(parcel));
   }
   return writes;

@@ -117,6 +117,7 @@ class StoreCourier {
   using Clock = std::chrono::steady_clock;
   struct Parcel {
     std::shared_ptr<const StateBlob> blob;
+    std::string owner;
     Fate fate;
     uint64_t number = 0;             // in the order in which they were put
     Clock::time_point not_before{};  // after a failure of its own

@@ -93,15 +93,17 @@ Error unusable(const Error& error) {
 }
 
 // Null: in memory. A file that may hold something is not to be done without, and none that somebody has
-// named.
-Result<std::unique_ptr<DocumentStore>> open_documents(const ServerOptions& options) {
+// named; where one cannot be made, options.responses_in_memory says why.
+Result<std::unique_ptr<DocumentStore>> open_documents(ServerOptions& options) {
   if (options.responses_db.empty()) return std::unique_ptr<DocumentStore>();
   const bool holds = may_hold_something(options.responses_db);  // before it is made
   auto documents = open_document_store(
       options.responses_db, {.lifetime = ResponseStore::kSeconds, .durable = options.responses_durable});
   if (documents.ok()) return documents;
   if (options.responses_db_asked_for || holds) return unusable(documents.error());
-  spdlog::error("{}; stored responses live in memory only and end with this server", documents.error().text);
+  options.responses_in_memory =
+      documents.error().text + "; stored responses live in memory only and end with this server";
+  spdlog::error("{}", options.responses_in_memory);
   return std::unique_ptr<DocumentStore>();
 }
 
@@ -250,8 +252,9 @@ class Server::Impl {
 
 Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, ModelRegistry& models,
                                               ModelAdmin* admin) {
-  FULMAR_ASSIGN(auto documents, open_documents(options));
-  auto impl = std::make_unique<Impl>(options, models, admin, std::move(documents));
+  ServerOptions told = options;
+  FULMAR_ASSIGN(auto documents, open_documents(told));
+  auto impl = std::make_unique<Impl>(told, models, admin, std::move(documents));
   FULMAR_TRY(impl->start());
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

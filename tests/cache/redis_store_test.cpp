@@ -103,7 +103,7 @@ SessionWrite write(const std::string& id, int64_t turn, const std::string& model
   blob->tokens = turn * 10;
   blob->layout = {.n_layer = 1, .n_embd = 4, .n_head = 1, .head_size = 4};
   blob->payload.assign(blob->layout.slot_bytes(), static_cast<std::byte>(fill));
-  return {id, blob};
+  return {id, blob, session_name(id).owner};
 }
 
 // The ids of the writes that were refused, or the first failure.
@@ -243,6 +243,22 @@ TEST_F(RedisTest, BeyondTheBoundWhoHasMostGivesUpOnesOwn) {
   EXPECT_THAT(kept, testing::IsSupersetOf(
                         {std::string("plain"), session_text("bob", "b"), session_text("alice", "19")}));
   EXPECT_THAT(kept, testing::Not(testing::Contains(session_text("alice", "0"))));
+}
+
+// The server names the state after a stored response by itself; it is kept on the account of whose that is.
+TEST_F(RedisTest, WhatTheServerNamesCountsToItsOwner) {
+  const auto store = redis_store({.address = address_, .most_bytes = 5'000});
+  const auto write_for = [](const std::string& owner, const std::string& id) {
+    SessionWrite one = large_write(id);
+    one.owner = owner;
+    return one;
+  };
+  ASSERT_TRUE(put(*store, {write_for("bob", "resp:his")}).ok());
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(put(*store, {write_for("alice", "resp:" + std::to_string(i))}).ok());
+    ASSERT_TRUE(store->sweep("model").ok());
+  }
+  EXPECT_THAT(ids(*store), testing::IsSupersetOf({"resp:his", "resp:19"}));
 }
 
 TEST_F(RedisTest, KeepsToItsBoundInBytes) {

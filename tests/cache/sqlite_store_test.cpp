@@ -29,7 +29,7 @@ SessionWrite write_of(const std::string& id, int64_t turn, int64_t width = 4) {
            .tokens = 10 * turn,
            .turn = turn};
   blob->payload.resize(blob->layout.slot_bytes());
-  return {id, blob};
+  return {id, blob, session_name(id).owner};
 }
 
 std::vector<std::string> ids(SessionStore& store, const SessionQuery& query = {}) {
@@ -361,6 +361,25 @@ TEST_F(SqliteStores, BeyondTheBoundWhoHasMostGivesUpOnesOwn) {
   EXPECT_THAT(kept, Contains("the server's own"));
   EXPECT_THAT(kept, Contains(session_text("bob", "39")));
   EXPECT_THAT(kept, Not(Contains(session_text("bob", "0"))));
+}
+
+// The server names the state after a stored response by itself; it is kept on the account of whose that is.
+TEST_F(SqliteStores, WhatTheServerNamesCountsToItsOwner) {
+  TestClock clock;
+  const auto store = open({.most_bytes = 3 << 20, .clocks = clock.clocks()});
+  const auto put = [&](const std::string& owner, const std::string& id) {
+    clock.pass(1);
+    SessionWrite write = write_of(id, 1, 256);
+    write.owner = owner;
+    EXPECT_TRUE(store->store({write}).front().ok());
+  };
+  put("alice", "resp:hers");
+  for (int i = 0; i < 40; ++i) put("bob", "resp:" + std::to_string(i));
+  const auto kept = ids(*store);
+  EXPECT_LT(kept.size(), 30u);
+  EXPECT_THAT(kept, Contains("resp:hers"));
+  EXPECT_THAT(kept, Contains("resp:39"));
+  EXPECT_THAT(kept, Not(Contains("resp:0")));
 }
 
 TEST_F(SqliteStores, EraseOfEveryModelWhereNoneIsNamed) {

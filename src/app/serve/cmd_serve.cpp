@@ -51,19 +51,20 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-std::string sessions_place(const SessionFlags& flags) {
+std::string sessions_place(const SessionFlags& flags, const SessionLadders& sessions) {
   if (!flags.state_store.empty()) return "in the shared store";
+  if (!sessions.in_memory().empty()) return {};
   return flags.session_db == "none" ? std::string() : flags.session_db;
 }
 
-void greet(const Server& server, const ServedModelPtr& model, const Footing& footing,
-           const ServeFlags& flags) {
+void greet(const Server& server, const ServedModelPtr& model, const Footing& footing, const ServeFlags& flags,
+           const SessionLadders& sessions) {
   const Greeting facts{.version = std::string(program_version()),
                        .address = server.address(),
                        .model = model ? model->id : std::string(),
                        .footing = footing,
                        .io_threads = flags.server.io_threads,
-                       .sessions = sessions_place(flags.engine.sessions),
+                       .sessions = sessions_place(flags.engine.sessions, sessions),
                        .password = !flags.server.password.empty(),
                        .keys_file = flags.api_keys,
                        .open_to_others = !is_loopback(flags.server.host),
@@ -204,8 +205,11 @@ Result<bool> start(ServeFlags& flags, const sigset_t& ending, Serving& serving) 
                                                flags_of_others(flags.engine), flags.admin);
   FULMAR_TRY(serving.admin->states_listed());
   FULMAR_ASSIGN(ServerOptions options, server_options(flags));
-  // Stored responses lie beside, and are kept where sessions are.
-  if (!serving.sessions->in_memory().empty()) options.responses_db.clear();
+  options.sessions_in_memory = serving.sessions->in_memory();
+  if (!options.sessions_in_memory.empty()) {  // and so do stored responses, whose file lies beside
+    options.responses_db.clear();
+    options.responses_in_memory = options.sessions_in_memory;
+  }
   options.on_lost = [lost = serving.responses_lost](int64_t count) { *lost += count; };
   FULMAR_ASSIGN(serving.server, Server::start(options, serving.models, serving.admin.get()));
   std::optional<Footing> footing = Footing();
@@ -214,7 +218,7 @@ Result<bool> start(ServeFlags& flags, const sigset_t& ending, Serving& serving) 
   }
   if (!footing) return false;
   const ServedModelPtr model = serving.models.default_model();
-  greet(*serving.server, model, *footing, flags);
+  greet(*serving.server, model, *footing, flags, *serving.sessions);
   FULMAR_ASSIGN(serving.heartbeat, announce(flags, *serving.server, model));
   return true;
 }

@@ -13,6 +13,7 @@
 #include "net/secret.h"
 #include "net/unique_json.h"
 #include "net/worker_proof.h"
+#include "server/core/warnings.h"
 
 namespace fulmar {
 namespace {
@@ -268,7 +269,10 @@ void Call::respond_json(std::string body, int status) {
 
 void Call::fail(const ApiError& error) { respond(error_response(family_, error)); }
 
-void Call::add_common_headers(Headers& headers) const { add_cors_headers(headers, request(), false); }
+void Call::add_common_headers(Headers& headers) const {
+  add_cors_headers(headers, request(), false);
+  add_warning_headers(headers, warnings_of_route(service_->options, route_.path));
+}
 
 void add_cors_headers(Headers& headers, const HttpRequest& request, bool preflight) {
   headers.set("Access-Control-Allow-Origin", "*");

@@ -34,6 +34,9 @@ struct ServerOptions {
   std::string worker_token;  // with which the worker of a control plane proves itself; empty: it is none
   std::vector<std::string> allowed_hosts;  // names in Host that are this server, where nothing is asked for
   std::vector<Network> trusted_proxies;    // whose X-Forwarded-For is believed
+  // Why sessions, or stored responses, live in memory only though a file was wanted for them; empty: they do
+  // not.
+  std::string sessions_in_memory, responses_in_memory;
   std::string responses_db;  // file for the answers of /v1/responses; empty: they go with the server
   bool responses_db_asked_for = false;  // by name: a file that cannot be used is an error
   bool responses_durable = false;       // what that file has outlives a power failure, too

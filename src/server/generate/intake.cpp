@@ -12,6 +12,7 @@
 #include "engine/queue_room.h"
 #include "net/conversation.h"
 #include "net/json.h"
+#include "server/core/warnings.h"
 #include "server/generate/answer_rules.h"
 #include "server/generate/constraint_fields.h"
 #include "server/generate/kept_fields.h"
@@ -287,6 +288,11 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   options.warnings = std::move(rules.warnings);
   options.warnings.insert(options.warnings.end(), unkept.warnings.begin(), unkept.warnings.end());
   add_idle(submission, options.warnings);
+  if (!submission.state.read_session.empty() && !submission.state.servers_own) {
+    for (std::string& text : warnings_of_sessions(service.options)) {
+      options.warnings.push_back(std::move(text));
+    }
+  }
   int64_t prompt_tokens = 0;
   for (const auto& prompt : submission.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
   if (const auto refused = call->take_rows(options.rows, prompt_tokens)) return call->fail(*refused);

@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "base/log.h"
-#include "server/generate/warnings.h"
+#include "server/core/warnings.h"
 
 namespace fulmar {
 namespace {

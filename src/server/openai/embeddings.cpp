@@ -11,10 +11,10 @@
 #include "net/json.h"
 #include "net/json_writer.h"
 #include "net/secret.h"
+#include "server/core/warnings.h"
 #include "server/generate/intake.h"
 #include "server/generate/kept_fields.h"
 #include "server/generate/named_model.h"
-#include "server/generate/warnings.h"
 #include "server/generate/writer_parts.h"
 
 namespace fulmar {

@@ -10,7 +10,7 @@
 #include "net/json.h"
 #include "net/json_writer.h"
 #include "server/core/call.h"
-#include "server/generate/warnings.h"
+#include "server/core/warnings.h"
 #include "server/responses/family.h"
 #include "server/responses/gathering_listener.h"
 #include "server/responses/response_intake.h"

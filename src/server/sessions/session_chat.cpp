@@ -5,6 +5,7 @@
 #include <chrono>
 #include <ctime>
 
+#include "server/core/warnings.h"
 #include "server/generate/session_ids.h"
 #include "server/native/native_batch.h"
 
@@ -95,7 +96,9 @@ void list_sessions(std::shared_ptr<Call> call) {
       .member("database_count", count(Level::store));
   json.key("sessions").begin_array();
   for (const SessionInfo& session : sessions) write_session(json, session, call->owner());
-  call->respond_json(json.end_array().end_object().take());
+  std::string text = json.end_array().end_object().take();
+  add_warnings(text, warnings_of_sessions(call->service().options));
+  call->respond_json(std::move(text));
 }
 
 void delete_session(std::shared_ptr<Call> call) {

@@ -11,6 +11,7 @@
 #include "net/json_writer.h"
 #include "server/core/call.h"
 #include "server/core/fields.h"
+#include "server/core/warnings.h"
 #include "server/generate/intake.h"
 #include "server/generate/session_ids.h"
 #include "server/generate/writer_parts.h"
@@ -202,7 +203,9 @@ void list_session_objects(std::shared_ptr<Call> call) {
     json.end_object();
   }
   json.end_array().member("has_more", more);
-  call->respond_json(json.end_object().take());
+  std::string text = json.end_object().take();
+  add_warnings(text, warnings_of_sessions(call->service().options));
+  call->respond_json(std::move(text));
 }
 
 void export_session(std::shared_ptr<Call> call) {

@@ -143,10 +143,18 @@ ServedModelPtr ready_model(Call& call) {
   return model;
 }
 
+// Of the store of sessions; one that was wanted and is not there has failed.
+StoreHealth store_condition(const Service& service) {
+  StoreHealth health = service.models.store_health();
+  if (health.trouble.empty()) health.trouble = service.options.sessions_in_memory;
+  return health;
+}
+
 // A store that fails is no reason to send requests elsewhere: they are answered, and their turns wait for it.
 void write_condition(JsonWriter& json, const Call& call) {
-  const StoreHealth store = call.service().models.store_health();
-  const std::string responses = call.service().families.response_trouble(call.service());
+  const StoreHealth store = store_condition(call.service());
+  std::string responses = call.service().families.response_trouble(call.service());
+  if (responses.empty()) responses = call.service().options.responses_in_memory;
   const auto told = [&](const std::string& trouble) {
     return call.trusted() ? std::string_view(trouble) : "it fails";
   };
@@ -255,7 +263,7 @@ void metrics(std::shared_ptr<Call> call) {
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   const Service& service = call->service();
-  response.body = service.metrics.text(stats_seen_by(*call), service.models.store_health(),
+  response.body = service.metrics.text(stats_seen_by(*call), store_condition(service),
                                        device_memories(service), call->keys_seen());
   call->respond(std::move(response));
 }

@@ -37,6 +37,32 @@ class Kept(Server):
         return self.process.wait(timeout=60)
 
 
+def told_of_memory(server, why):
+    """A server that keeps sessions in memory though it was not told to says so, wherever it says anything of them."""
+    health = server.call("GET", "/health")[1]
+    equal(health["status"], "degraded")
+    assert why in health["session_store"]["error"] and "in memory only" in health["session_store"]["error"], health
+    assert "in memory only" in health["response_store"]["error"], health
+    chat = {"session_id": "told", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4}
+    for method, path, body, status in (
+            ("GET", "/v1/sessions", None, 200), ("POST", "/state/status", {}, 200),
+            ("GET", "/v1/sessions/none/state", None, 404), ("DELETE", "/v1/sessions/none", None, 404),
+            ("POST", "/state/delete", {"session_id": "none"}, 404), ("GET", "/v1/responses/resp_none", None, 404),
+            ("POST", "/v1/chat/completions", chat, 200), ("POST", "/v1/chat/completions", {**chat, "stream": True}, 200),
+            ("POST", "/v1/responses", {"input": "Hi", "max_output_tokens": 4}, 200)):
+        request = urllib.request.Request(server.base + path, None if body is None else json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"}, method=method)
+        try:
+            answer = urllib.request.urlopen(request, timeout=60)
+        except urllib.error.HTTPError as refused:
+            answer = refused
+        equal(answer.status, status)
+        assert "kept in memory only" in answer.headers.get("Fulmar-Warning", ""), (path, answer.headers)
+        equal(len(answer.headers.get_all("Fulmar-Warning")), 1)
+        text = answer.read().decode()
+        assert path in ("/v1/responses", "/v1/responses/resp_none") or status != 200 or "warnings" in text, text
+
+
 def start_in(program, model, folder, limits):
     """A start in a folder, without room on the disk: each file may hold so many bytes."""
     def no_room():
@@ -54,6 +80,7 @@ def check_default_database(program, models, folder):
     with open(os.path.join(folder, "log"), "w+") as log:
         os.mkdir(os.path.join(folder, "rwkv_sessions.db.lock"))  # no file can be made beside
         server = Kept(program, "--model", model, cwd=folder, log=log)
+        told_of_memory(server, "rwkv_sessions.db")
         equal(server.end(), 0)
         log.seek(0)
         assert "sessions live in memory only" in log.read()
@@ -93,7 +120,7 @@ def check_second_server(program, models, folder):
     first.turn("s", "My name is Anna.")
     with open(os.path.join(folder, "log"), "w+") as log:
         second = Kept(program, "--model", model, cwd=folder, log=log)
-        equal(second.call("GET", "/v1/sessions")[1]["data"], [])
+        told_of_memory(second, "in use by another server")
         second.turn("s", "My name is Ben.")
         equal(second.end(), 0)
         log.seek(0)
