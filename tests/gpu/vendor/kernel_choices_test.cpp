@@ -50,7 +50,7 @@ Weight weight_of(const Operands& operands, int64_t out, int64_t in, bool transpo
   Weight weight{operands.weight, out, in};
   weight.group = is_scaled(operands.weight) ? in : 0;
   const bool codes = is_block(operands.weight) || is_scaled(operands.weight);
-  if (operands.float8_rows) {
+  if (operands.float8_rows && gpu::suits_float8(operands.weight, out, in, weight.group)) {
     weight.layout = WeightLayout::float8_rows;
   } else if (codes) {
     weight.layout = gpu::code_layout(operands.weight, out, in, weight.group, transposed);
