@@ -72,7 +72,6 @@ class ControlServer::Impl {
 
   HttpServer& server() { return *server_; }
   Supervisor& supervisor() { return supervisor_; }
-  WorkerSurroundings surroundings() { return surroundings_of(service_); }
 
  private:
   // The listener goes first, then the client, whose callbacks know exchanges only, then the supervisor.
@@ -99,7 +98,6 @@ ControlServer::~ControlServer() = default;
 uint16_t ControlServer::port() const { return impl_->server().port(); }
 std::string ControlServer::address() const { return impl_->server().address(); }
 Supervisor& ControlServer::supervisor() { return impl_->supervisor(); }
-WorkerSurroundings ControlServer::surroundings() { return impl_->surroundings(); }
 void ControlServer::stop() { impl_->stop(); }
 
 }  // namespace fulmar

@@ -42,8 +42,6 @@ class ControlServer {
   uint16_t port() const;
   std::string address() const;
   Supervisor& supervisor();
-  // What descriptions of workers are judged by.
-  WorkerSurroundings surroundings();
 
   // Refuses new connections, tells every worker to finish what it has begun, relays the rest of the answers,
   // and returns when all workers have ended: at the latest after the supervisor's grace period. Idempotent.

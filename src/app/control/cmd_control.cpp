@@ -62,7 +62,8 @@ void add_flags(CLI::App& app, ControlFlags& flags) {
 
 Status load_config(const ControlFlags& flags, ControlServer& server) {
   if (flags.config.empty()) return {};
-  FULMAR_ASSIGN(auto specs, read_config(flags.config, server.surroundings()));
+  FULMAR_ASSIGN(auto specs, read_config(flags.config, {.models_dir = flags.control.models_dir,
+                                                       .shared_store = flags.control.shared_store}));
   spdlog::info("configuration read file={} workers={}", flags.config, specs.size());
   server.supervisor().reconcile(std::move(specs));
   return {};
