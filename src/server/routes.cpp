@@ -5,6 +5,7 @@
 #include <array>
 #include <iterator>
 
+#include "base/check.h"
 #include "net/path_pattern.h"
 #include "server/admin/admin_job.h"
 #include "server/admin/loading.h"
@@ -365,14 +366,14 @@ constexpr Route kLines[] = {
     {"GET", "/assets/*", kOpenai, Access::open, page_asset},
 };
 
-// The lines with their notes; does not compile where one has none.
-constexpr auto kRoutes = [] {
+// The lines with their notes. No program starts where one has none.
+const auto kRoutes = [] {
   std::array<Route, std::size(kLines)> routes{};
   for (size_t i = 0; i < routes.size(); ++i) {
     routes[i] = kLines[i];
     routes[i].note = std::find_if(std::begin(kNotes), std::end(kNotes),
                                   [&](const RouteNote& note) { return note.handle == kLines[i].handle; });
-    if (routes[i].note == std::end(kNotes)) throw "a route without a note";
+    FULMAR_CHECK(routes[i].note != std::end(kNotes), "a route without a note");
   }
   return routes;
 }();
