@@ -163,6 +163,13 @@ HttpResponse start_failure(const Error& error) {
   return detail_answer(error.kind == ErrorKind::unavailable ? 503 : 500, error.text);
 }
 
+// Returns what a request to start a worker is judged by.
+WorkerSurroundings surroundings_of(ControlService& service) {
+  return {.models_dir = service.models_dir,
+          .shared_store = service.shared_store,
+          .gpus = service.told_gpus ? service.told_gpus() : service.gpus.numbers()};
+}
+
 void start_worker(const Asked& asked) {
   const auto body = parse_json(asked.request().body);
   if (!body.ok()) return asked.answer(detail_answer(400, body.error().text));
@@ -422,12 +429,6 @@ HttpResponse preflight(const HttpRequest& request) {
 }
 
 }  // namespace
-
-WorkerSurroundings surroundings_of(ControlService& service) {
-  return {.models_dir = service.models_dir,
-          .shared_store = service.shared_store,
-          .gpus = service.told_gpus ? service.told_gpus() : service.gpus.numbers()};
-}
 
 bool answers_itself(std::string_view method, std::string_view path) {
   return find_own_route(method, path).route != nullptr;

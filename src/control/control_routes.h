@@ -38,9 +38,6 @@ struct ControlService {
   SessionHomes homes = {};
 };
 
-// Returns what descriptions of workers are judged by.
-WorkerSurroundings surroundings_of(ControlService& service);
-
 // Tells whether the control plane answers this itself. What it passes on to workers is worker_routes.h's.
 bool answers_itself(std::string_view method, std::string_view path);
 

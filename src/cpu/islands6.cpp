@@ -57,12 +57,7 @@ void CpuIslands6::project(const Batch& batch, const TimeMix6& att, std::span<con
 
 void CpuIslands6::leave(const Batch&, const TimeMix6& att, const Projected6& p, Tensor y, Tensor pending) {
   cpu::for_rows(pool_, y, [&](int64_t t) {
-    const int64_t n = att.head_size;
-    for (int64_t at = 0; at < y.cols; at += n) {
-      float* head = y.row<float>(t) + at;
-      cpu::normalise(head, att.ln_x.weight.as<float>() + at, att.ln_x.bias.as<float>() + at, n, kHeadNormEps,
-                     head);
-    }
+    cpu::normalise_heads(att.ln_x, att.head_size, y.cols, y.row<float>(t));
     cpu::multiply_to(y.row<float>(t), p.g.row<float>(t), y.cols, y.row<float>(t));
   });
   cpu_.linear(y, att.output, pending);

@@ -81,13 +81,10 @@ void CpuIslands7::project(const Batch& batch, const TimeMix7& att, std::span<con
 
 void CpuIslands7::leave(const Batch&, const TimeMix7& att, const Projected7& p, Tensor y, Tensor pending) {
   cpu::for_rows(pool_, y, [&](int64_t t) {
-    const int64_t n = att.head_size;
-    for (int64_t at = 0; at < y.cols; at += n) {
-      float* head = y.row<float>(t) + at;
-      cpu::normalise(head, att.ln_x.weight.as<float>() + at, att.ln_x.bias.as<float>() + at, n, kHeadNormEps,
-                     head);
+    cpu::normalise_heads(att.ln_x, att.head_size, y.cols, y.row<float>(t));
+    for (int64_t at = 0; at < y.cols; at += att.head_size) {
       cpu::add_bonus(p.r.row<float>(t) + at, p.k.row<float>(t) + at, att.r_k.as<float>() + at,
-                     p.v.row<float>(t) + at, n, head);
+                     p.v.row<float>(t) + at, att.head_size, y.row<float>(t) + at);
     }
     cpu::multiply_to(y.row<float>(t), p.g.row<float>(t), y.cols, y.row<float>(t));
   });

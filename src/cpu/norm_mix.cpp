@@ -111,14 +111,16 @@ void key_prepare7(ThreadPool& pool, const TimeMix7& att, Tensor k, Tensor alpha,
   });
 }
 
+void normalise_heads(const Norm& ln_x, int64_t head_size, int64_t cols, float* row) {
+  for (int64_t at = 0; at < cols; at += head_size) {
+    normalise(row + at, ln_x.weight.as<float>() + at, ln_x.bias.as<float>() + at, head_size, kHeadNormEps,
+              row + at);
+  }
+}
+
 void head_norm(ThreadPool& pool, int64_t n_head, const Norm& ln_x, Tensor y) {
-  const int64_t n = y.cols / n_head;
-  for_rows(pool, y.rows, y.cols, [&](int64_t t) {
-    for (int64_t first = 0; first < y.cols; first += n) {
-      float* head = y.row<float>(t) + first;
-      normalise(head, ln_x.weight.as<float>() + first, ln_x.bias.as<float>() + first, n, kHeadNormEps, head);
-    }
-  });
+  for_rows(pool, y.rows, y.cols,
+           [&](int64_t t) { normalise_heads(ln_x, y.cols / n_head, y.cols, y.row<float>(t)); });
 }
 
 void bonus7(ThreadPool& pool, const TimeMix7& att, const Projected7& p, Tensor y) {

@@ -23,6 +23,8 @@ void activate(ThreadPool& pool, Tensor x, Tensor bias, Activation act);
 void add_bias(ThreadPool& pool, Tensor x, Tensor bias);
 void multiply(ThreadPool& pool, Tensor a, Tensor b, Tensor out);
 void key_prepare7(ThreadPool& pool, const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk);
+// Normalises each head of one row of `cols` channels, in place.
+void normalise_heads(const Norm& ln_x, int64_t head_size, int64_t cols, float* row);
 void head_norm(ThreadPool& pool, int64_t n_head, const Norm& ln_x, Tensor y);
 void bonus7(ThreadPool& pool, const TimeMix7& att, const Projected7& p, Tensor y);
 // Computes product[t] = low[t] @ (s_emb[token] + matrix[t]) reshaped to [D, D]; the

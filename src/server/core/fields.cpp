@@ -21,22 +21,21 @@ constexpr int64_t kMostCounted = int64_t{1} << 53;
 
 constexpr size_t kLongestShownName = 80;
 
-// `words`: "auto none".
-bool is_one_of(std::string_view word, std::string_view words) {
-  while (!words.empty()) {
-    const std::string_view one = words.substr(0, words.find(' '));
-    if (one == word) return true;
-    words.remove_prefix(std::min(words.size(), one.size() + 1));
-  }
-  return false;
-}
-
 }  // namespace
 
 bool holds_something(const JsonValue* value) {
   if (!value || value->is_null()) return false;
   if (value->is_string()) return !value->as_string().empty();
   return !value->is_array() || !value->as_array().empty();
+}
+
+std::vector<std::string_view> words_of(std::string_view text, char between) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    words.push_back(text.substr(0, text.find(between)));
+    text.remove_prefix(std::min(text.size(), words.back().size() + 1));
+  }
+  return words;
 }
 
 Fields::Fields(const JsonValue& body) : body_(body) {
@@ -137,7 +136,10 @@ std::optional<std::string> Fields::text(TypedField<Type::text> one) {
 std::optional<std::string> Fields::word(TypedField<Type::word> one) {
   const JsonValue* found = find(one.field);
   if (!holds_something(found)) return std::nullopt;
-  if (found->is_string() && is_one_of(found->as_string(), one.field.takes.words)) return found->as_string();
+  const std::vector<std::string_view> words = words_of(one.field.takes.words, ' ');
+  if (found->is_string() && std::find(words.begin(), words.end(), found->as_string()) != words.end()) {
+    return found->as_string();
+  }
   fail_type(one.field.name, *found, fmt::format("one of: {}", one.field.takes.words));
   return std::nullopt;
 }

@@ -18,6 +18,9 @@ namespace fulmar {
 // not [].
 bool holds_something(const JsonValue* value);
 
+// Returns the words of a text, in order: words_of("auto none", ' ') has two.
+std::vector<std::string_view> words_of(std::string_view text, char between);
+
 // What every body may hold beside its route's fields.
 inline constexpr FieldTable kBodyFields{"body",
                                         {{"password", Takes::any(), "the key, where no header holds it"},

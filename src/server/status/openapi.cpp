@@ -28,15 +28,6 @@ std::string lower(std::string_view method) {
   return text;
 }
 
-std::vector<std::string_view> words_of(std::string_view text, char between) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    words.push_back(text.substr(0, text.find(between)));
-    text.remove_prefix(std::min(text.size(), words.back().size() + 1));
-  }
-  return words;
-}
-
 void write_reference(JsonWriter& json, std::string_view component) {
   json.begin_object().member("$ref", fmt::format("#/components/schemas/{}", component)).end_object();
 }
@@ -317,6 +308,9 @@ std::string openapi_json(std::span<const Route> routes) {
   return json.end_object().take();
 }
 
-void openapi(std::shared_ptr<Call> call) { call->respond_json(openapi_json(call->service().routes)); }
+void openapi(std::shared_ptr<Call> call) {
+  static const std::string document = openapi_json(call->service().routes);  // milliseconds to write
+  call->respond_json(document);
+}
 
 }  // namespace fulmar
