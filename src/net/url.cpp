@@ -131,16 +131,16 @@ Result<Query> parse_query(std::string_view text) {
 }
 
 Result<Target> parse_target(std::string_view target) {
+  if (target == "*") return Target{"*", {}};
+  target = target.substr(0, target.find('#'));
   if (starts_ignoring_case(target, kScheme)) {
     target.remove_prefix(kScheme.size());
     const size_t begin = target.find_first_of("/?");
     target = begin == std::string_view::npos ? std::string_view("/") : target.substr(begin);
   }
-  if (target == "*") return Target{"*", {}};
   if (target.empty() || (target.front() != '/' && target.front() != '?')) {
     return invalid(fmt::format("request target '{}' does not begin with '/'", target.substr(0, 80)));
   }
-  target = target.substr(0, target.find('#'));
   const size_t question = target.find('?');
   Target out;
   std::string_view path = target.substr(0, question);

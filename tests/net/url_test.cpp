@@ -47,9 +47,12 @@ TEST(ParseTarget, PathsLoseTrailingSlashes) {
   EXPECT_EQ(*parse_target("/a?q=1#f")->query.find("q"), "1");
   EXPECT_EQ(parse_target("http://h:1/x")->path, "/x");
   EXPECT_EQ(parse_target("http://h")->path, "/");
+  EXPECT_EQ(parse_target("http://h#f/x")->path, "/") << "a fragment ends an authority, too";
   EXPECT_EQ(parse_target("*")->path, "*");
   EXPECT_FALSE(parse_target("").ok());
   EXPECT_FALSE(parse_target("x").ok());
+  EXPECT_FALSE(parse_target("*#f").ok());
+  EXPECT_FALSE(parse_target("#/x").ok());
   EXPECT_FALSE(parse_target("/%").ok());
 }
 
