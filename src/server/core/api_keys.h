@@ -17,11 +17,11 @@ struct ApiKey {
   std::string hash;                 // "sha256:" and 64 hexadecimal digits
   int64_t requests_per_minute = 0;  // each limit: 0 for none
   int64_t tokens_per_minute = 0;    // of prompts and answers together
-  int64_t max_rows = 0;             // under way at one time, over all requests
-  // Opens everything and sees what is others', too; has no routes.
+  int64_t max_rows = 0;             // running or queued at one time, over all requests
+  // Opens every route and sees what belongs to others; such a key has no list of routes.
   bool admin = false;
-  // Paths that the key opens; "/*" at the end of one takes any rest but administration, of which each path is
-  // listed in full. Empty: every route that generates or informs, none that administers.
+  // Paths that the key opens; one that ends with "/*" covers all below it except administration, whose paths
+  // are listed in full. Empty: every route that generates or informs, none that administers.
   std::vector<std::string> routes;
 
   bool operator==(const ApiKey&) const = default;
@@ -29,22 +29,21 @@ struct ApiKey {
 
 bool is_key_name(std::string_view text);
 
-// Whether a route of a key stands for all paths below it.
+// Tells whether a route in a key's list ends with "/*" and thus covers all paths below it.
 bool is_route_pattern(std::string_view route);
 
-// A new key: "fmk-" and 43 letters and digits, 256 bits of the system's random numbers. An error when there
-// are none to be had.
+// Makes a key: "fmk-" and 43 letters and digits from 256 random bits of the system. Fails when the system has
+// no random numbers.
 Result<std::string> make_key();
-// What the file keeps of a key.
+// Returns the hash that the file stores for a key.
 std::string hash_of_key(std::string_view key);
 
-// {"keys":[{"name":..,"hash":..,"requests_per_minute":..,..}]}. Errors are of kind invalid and name the entry
-// and the member: unknown members, names or hashes that are there twice, and more than 10,000 keys are
-// refused.
+// Parses {"keys":[{"name":..,"hash":..,"requests_per_minute":..,..}]}. Refuses unknown members, repeated
+// names or hashes and more than 10,000 keys; errors are of kind invalid and name the entry and the member.
 Result<std::vector<ApiKey>> parse_api_keys(std::string_view text);
 std::string format_api_keys(const std::vector<ApiKey>& keys);
 
-// Errors name the file. At most 16 MiB are read.
+// Reads at most 16 MiB. Errors name the file.
 Result<std::vector<ApiKey>> read_api_keys(const std::filesystem::path& path);
 // Replaces the file as a whole; readable by its owner alone.
 Status write_api_keys(const std::filesystem::path& path, const std::vector<ApiKey>& keys);

@@ -13,13 +13,13 @@
 namespace fulmar {
 
 enum class Access : uint8_t {
-  open,     // health routes, the page and OPTIONS: never checked
-  status,   // open, but file paths are hidden from callers without the key; closed by auth_all
-  listing,  // open by default; closed by auth_all
-  key,      // generation
-  kept,     // as key, but what is kept is shown and changed for no page of another site where none is asked
-  listed,   // as key, but API keys open it only where their routes list it
-  admin,    // what changes the server for all: only keys that administer, or list it by its full name
+  open,          // health routes, the page and OPTIONS: never checked
+  status,        // open, but file paths are hidden from callers without the key; closed by auth_all
+  listing,       // open by default; closed by auth_all
+  key,           // generation
+  kept,          // as key; where no key is asked for, pages of other sites are refused
+  listed,        // as key, but API keys open it only where their routes list it
+  admin,         // what changes the server for all: only keys that administer, or list it by its full name
   key_or_query,  // as key, and ?key= counts too: clients of this route can send nothing else
 };
 
@@ -33,7 +33,7 @@ struct AuthRules {
 };
 
 struct Caller {
-  bool known = false;                   // has shown the password or a key, or nothing is checked
+  bool known = false;                   // has sent the password or a valid key, or nothing is checked
   std::shared_ptr<KeyAccount> account;  // of the key; null: nothing limits this caller
 };
 
@@ -41,7 +41,7 @@ struct Caller {
 // key_or_query, at the query's `key`.
 Caller identify(const AuthRules& rules, Access access, const HttpRequest& request, const JsonValue& body);
 
-// Whether a route of this kind asks for the key at all.
+// Tells whether a route of this kind asks for the key at all.
 bool needs_key(const AuthRules& rules, Access access);
 
 }  // namespace fulmar

@@ -31,7 +31,7 @@ Grant grant_of(Access access) {
   return access == Access::listed ? Grant::listed : Grant::unsaid;
 }
 
-// Of the answer to whoever has not shown the key.
+// Returns the text of a 401, with the other places where this route accepts the key.
 std::string unauthorized_text(Access access) {
   std::string text(kUnauthorized);
   if (access == Access::key_or_query) {
@@ -40,8 +40,8 @@ std::string unauthorized_text(Access access) {
   return text;
 }
 
-// By what the headers have shown; whoever has shown the password waits behind no stranger of the same
-// address.
+// Returns the name under which the queues count this call, from its headers alone. Callers with the password
+// have a share of their own, so that strangers at the same address do not delay them.
 std::string share_of(const Service& service, const Route& route, const Exchange& exchange) {
   const AuthRules rules = service.auth_rules();
   const Caller caller = identify(rules, route.access, exchange.request(), JsonValue());
@@ -243,7 +243,8 @@ void Call::charge_generated(int64_t tokens) {
   if (caller_.account) caller_.account->charge_generated(tokens, std::chrono::steady_clock::now());
 }
 
-// A call that has ended may leave room in the engine, or a model.
+// Counts the request and looks for waiting work: a call that has ended may leave room in the engine or free a
+// model.
 void Call::count(Outcome outcome) const {
   service_->metrics.count_request(route_.path, outcome);
   service_->families.call_ended(service_);

@@ -36,26 +36,27 @@ class Call {
   const Route& route() const { return route_; }
   const HttpRequest& request() const { return exchange_->request(); }
   const std::shared_ptr<Exchange>& exchange() const { return exchange_; }
-  // An object; empty where the request had no body, and once the handler has returned.
+  // Returns the body as an object; empty when the request had none and after the handler has returned.
   const JsonValue& body() const { return body_; }
   const std::string& bytes() const { return bytes_; }  // the body of routes that take bytes
   const std::string& argument() const { return argument_; }
   std::chrono::steady_clock::time_point arrived() const { return arrived_; }
   bool trusted() const { return caller_.known; }  // has shown a key, or none is asked for
-  // Whose what this call names or makes is; nothing is looked up by a client's id without it.
+  // Returns the owner of everything that this call names or makes. Ids that clients send are looked up only
+  // together with it.
   const Owner& owner() const { return owner_; }
-  // Under which text work and bytes are shared out: by what the headers have shown.
+  // Returns the name under which the queues count this call's work and bytes (share_of()).
   const std::string& share() const { return share_; }
-  // What reading this call and making asks of it has cost.
+  // Returns the meter that counts the steps of reading this call and preparing what it asks for.
   Meter& meter() const { return *meter_; }
-  // The keys whose figures the caller may know: its own; all for an administrator, and for a key that lists
-  // /metrics in full.
+  // Returns the keys whose usage the caller may see: its own, or all for an administrator and for a key that
+  // lists /metrics in full.
   std::vector<KeyAccountPtr> keys_seen() const;
-  // Why this call may not get at what is kept: it is a page of another site, and no key is asked for, so that
-  // such a page could have its visitors' browsers do this.
+  // Returns a 403 for a page of another site where no key is asked for: such a page could use its visitors'
+  // browsers to reach what is stored here. Nothing otherwise.
   std::optional<ApiError> other_site_fault() const;
-  // Whether the caller could load a model: its key opens /loadmodel; without keys, it is no page of another
-  // site.
+  // Tells whether the caller may load a model: its key opens /loadmodel or, where nothing is checked, the
+  // request comes from no page of another site.
   bool may_administer() const;
 
   // Takes rows and prompt tokens from what the caller's key allows, or says why not. The rows are held until
@@ -63,16 +64,18 @@ class Call {
   std::optional<ApiError> take_rows(int64_t rows, int64_t prompt_tokens);
   void give_back_rows() { rows_ = RowLease(); }
   void charge_generated(int64_t tokens);
-  // Why what is under way is to end: the key that was shown has been removed.
+  // Returns the error that ends running work once the caller's key has been removed; nothing before that.
   std::optional<ApiError> revoked() const { return refuse_revoked(caller_.account); }
-  // As take_rows, for one row that outlives the call.
+  // Takes one row as take_rows() does, into a share that outlives the call.
   std::optional<ApiError> share_key(size_t prompt_tokens, KeyShare& share);
 
   Family family() const { return family_; }
-  // Some paths serve two families; the body decides (docs/http.md, "One path for two families").
+  // Overrides the family of the route: some paths serve two, and the body decides (docs/http.md, "One path
+  // for two families").
   void set_family(Family family) { family_ = family; }
 
-  // Runs the call on a thread of the place that its work belongs to, or answers that too many wait there.
+  // Runs the call on a thread of the kind that its route needs, or answers 503 when too many calls wait
+  // there.
   static void dispatch(std::shared_ptr<Call> call);
   // Takes the body out of the call, for a handler that goes on elsewhere; this thread leaves the call alone
   // then.
@@ -80,11 +83,11 @@ class Call {
   // Runs `work`, which answers this call, on a thread of that place, with the body in the call again.
   static void resume(std::shared_ptr<Call> call, std::shared_ptr<JsonValue> body, std::function<void()> work,
                      ThreadKind kind = ThreadKind::pool);
-  // Runs `work`, which answers this call; an exception becomes the answer, and so does the end of the meter.
+  // Runs `work`, which answers this call. An exception becomes an error answer, as does an exhausted meter.
   void guard(const std::function<void()>& work);
 
-  // `later` as a job for another thread, which answers this call in place of its handler; the call has its
-  // body again then.
+  // Returns `later` as a job for another thread, which answers this call in place of the handler that has
+  // returned. The call has its body again when the job runs.
   static std::function<void()> postpone(const std::shared_ptr<Call>& call, std::function<void()> later);
 
   // Counts the outcome by the status, or as told.
@@ -121,7 +124,7 @@ class Call {
   const std::shared_ptr<Meter> meter_;
   const std::string share_;
   const JobWeight weight_;
-  // Of the thread that works for the call: what kind it is, and the steps that were taken before it.
+  // Kind of the thread that works for the call now, and the meter's steps before that thread began.
   ThreadKind thread_ = ThreadKind::io;
   uint64_t steps_before_ = 0;
   std::atomic<uint32_t> handed_over_{0};  // how often keep_body() gave the call to another thread

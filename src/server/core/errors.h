@@ -31,27 +31,27 @@ struct ApiError {
   int64_t retry_after = 0;  // seconds, of a 429
 };
 
-// The shape of a family's errors, with the facts that one of them has (error_json).
+// Returns the JSON shape of a family's errors, for /openapi.json.
 const JsonShape& error_shape(Family family);
 
-// A 400 for a value that cannot be used.
+// Makes a 400 for a value that cannot be used.
 ApiError bad_value(std::string text, std::string param = {}, std::string code = "invalid_value");
-// Status and code by the kind of error; the text is kept.
+// Maps the kind of an error to a status and a code; keeps the text.
 ApiError api_error(const Error& error);
 
-// Says that a store could not tell what it has, or take what it was given: never that there is none.
+// Makes a 503 for a store that could not be read or written. Differs from a 404: whether the item exists is
+// unknown.
 ApiError store_failed(std::string_view store);
 
-// The error's JSON text: a whole body, or the payload of an event in a stream that has begun.
+// Returns the error as JSON: a whole body, or the payload of an event when a stream has begun.
 std::string error_json(Family family, const ApiError& error);
-// With Retry-After where trying again makes sense.
+// Makes the answer to a failed request, with Retry-After where a retry may succeed.
 HttpResponse error_response(Family family, const ApiError& error);
-// For an unknown path, readable for clients of every family: 404, or 405 when `methods` lists what the path
-// takes
-// ("GET, POST").
+// Makes the answer for an unknown path, in a shape that clients of every family can read: 404, or 405 when
+// `methods` lists those that the path supports ("GET, POST").
 HttpResponse unrouted_response(const std::string& methods);
 
-// The family to answer in when nothing but the path is known.
+// Guesses the family of errors from the path alone, when no route has been found.
 Family family_of_path(std::string_view path);
 
 }  // namespace fulmar

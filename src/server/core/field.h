@@ -85,12 +85,12 @@ struct TypedField {
 // The groups of a route's body. Of two fields with one name the first counts.
 struct FieldGroups : Few<FieldGroup, 16> {
   using Few::Few;
-  // Those, then the rest.
+  // Lists `groups` first, then those of `rest`.
   constexpr FieldGroups(std::initializer_list<const FieldGroup*> groups, const FieldGroups& rest)
       : Few(groups) {
     add(rest.all());
   }
-  // Null where no group has it.
+  // Returns the field of that name, or null when no group has it.
   constexpr const Field* find(std::string_view name) const {
     for (const FieldGroup* group : all()) {
       for (const Field& field : group->fields) {

@@ -14,8 +14,8 @@
 
 namespace fulmar {
 
-// Present in the sense of docs/http.md, "One path for two families": not null (pointer or value), not "" and
-// not [].
+// Tells whether a field counts as present (docs/http.md, "One path for two families"): not null (pointer or
+// value), not "" and not [].
 bool holds_something(const JsonValue* value);
 
 // Returns the words of a text, in order: words_of("auto none", ' ') has two.
@@ -33,40 +33,42 @@ class Fields {
  public:
   using Type = Takes::Type;
 
-  // The body must outlive the reader.
+  // Keeps a reference: the body must outlive the reader.
   explicit Fields(const JsonValue& body);
 
-  // The field's value, or null when it is absent or null.
+  // Returns the field's value, or null when it is absent or a JSON null.
   const JsonValue* find(const Field& field) const { return member(field.name); }
-  // Likewise, of a member that is declared in a table of another kind (constraint_fields.cpp).
+  // Returns a member as find() does, for names that are declared in a table of another kind
+  // (constraint_fields.cpp).
   const JsonValue* member(std::string_view name) const;
-  // Faults a member of the object `nested` that is a field of the body, too, with another value. `place`: the
+  // Records a fault if a member of `nested` is also a field of the body but with another value. `place`: the
   // object's name.
   void check_beside(const JsonValue& nested, std::string_view place);
   bool present(const Field& field) const { return holds_something(find(field)); }
 
-  // Lenient scalars (docs/http.md, "Requests"). Nothing when absent or at fault.
+  // Reads lenient scalars (docs/http.md, "Requests"). These return nothing when the field is absent or at
+  // fault.
   std::optional<bool> boolean(TypedField<Type::boolean> one);
   std::optional<int64_t> integer(TypedField<Type::integer> one);
   std::optional<double> number(TypedField<Type::number> one);
   std::optional<uint64_t> seed(TypedField<Type::seed> one);
   std::optional<std::string> text(TypedField<Type::text> one);
-  // An empty text counts as absent.
+  // Reads one of the declared words; an empty text counts as absent.
   std::optional<std::string> word(TypedField<Type::word> one);
-  // A list of lenient numbers, none of them beyond 1e9.
+  // Reads a list of lenient numbers of magnitude at most 1e9.
   std::optional<std::vector<double>> numbers(TypedField<Type::numbers> one);
-  // A list of strings; a bare string counts as a list of one. Empty when absent or at fault.
+  // Reads a list of strings; a bare string counts as a list of one. Empty when absent or at fault.
   std::vector<std::string> texts(TypedField<Type::texts> one);
-  // Null when absent or at fault.
+  // Returns an object, or null when absent or at fault.
   const JsonObject* object(TypedField<Type::object> one);
 
-  // The value, or the one that the field is declared to have otherwise.
+  // Reads a flag or a count; when absent or at fault returns the default of the field's declaration.
   bool flag(TypedField<Type::boolean> one);
   int64_t count(TypedField<Type::integer> one);
 
-  // The first fault wins.
+  // Records a fault; only the first one counts.
   void fail(ApiError error);
-  // As fail, for a field that holds something else than was wanted.
+  // Records that a field holds a value of another type than `wanted`.
   void fail_type(std::string_view name, const JsonValue& found, std::string_view wanted);
   bool failed() const { return fault_.has_value(); }
   const ApiError& fault() const { return *fault_; }

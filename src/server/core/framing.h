@@ -16,9 +16,9 @@ enum class Framing : uint8_t {
 };
 
 std::string_view content_type_of(Framing framing);
-// `json`: one value without line ends.
+// Frames one event. `json`: one value without line ends.
 std::string framed(Framing framing, std::string_view json);
-// What is written behind the last event; empty: nothing.
+// Returns the text that follows the last event; empty for none.
 std::string_view end_mark(Framing framing);
 
 }  // namespace fulmar

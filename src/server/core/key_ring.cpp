@@ -99,7 +99,7 @@ void KeyAccount::take_up_rows(int64_t rows, int64_t prompt_tokens, Clock::time_p
   count_rows(rows, prompt_tokens, now);
 }
 
-// Under the lock.
+// Adds to the usage and charges the token bucket. Call with `mutex_` held.
 void KeyAccount::count_rows(int64_t rows, int64_t prompt_tokens, Clock::time_point now) {
   usage_.rows += rows;
   usage_.prompt_tokens += prompt_tokens;

@@ -42,7 +42,7 @@ class KeyAccount {
 
   KeyAccount(ApiKey key, Clock::time_point now);
 
-  // Other limits for the same name; what was used stays used.
+  // Replaces the key's limits; what was used stays used.
   void change(ApiKey key, Clock::time_point now);
 
   // Counts a request, or says why it is refused: 403 for a path that the key does not open, 429 with the time
@@ -56,11 +56,12 @@ class KeyAccount {
   void give_back_rows(int64_t rows);
   void charge_generated(int64_t tokens, Clock::time_point now);
 
-  // Whether the key opens `path`, which it must name so: one that administers opens everything.
+  // Tells whether the key opens `path` when it has to name it as `grant` says. Keys that administer open
+  // everything.
   bool opens(std::string_view path, Grant grant) const;
   bool administers() const;
 
-  // From when the key is removed: what is under way for it is to end.
+  // Marks the key as removed: work that runs for it ends.
   void revoke() { revoked_ = true; }
   bool revoked() const { return revoked_; }
 
@@ -115,11 +116,11 @@ class KeyRing {
   // Puts `keys` in the place of those before. Accounts of names that stay go on, the others are revoked.
   void replace(std::vector<ApiKey> keys, KeyAccount::Clock::time_point now);
 
-  // The account that `offered` opens, or null.
+  // Returns the account whose key is `offered`, or null.
   std::shared_ptr<KeyAccount> find(std::string_view offered) const;
-  // The account of a key's name, or null.
+  // Returns the account of the key with that name, or null.
   std::shared_ptr<KeyAccount> named(std::string_view name) const;
-  // By name.
+  // Returns all accounts, sorted by name.
   std::vector<std::shared_ptr<KeyAccount>> all() const;
 
  private:

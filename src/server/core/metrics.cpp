@@ -59,7 +59,7 @@ MetricFamily figure(const char* name, const char* help, MetricType type, double 
   return MetricFamily{name, help, type, {sample(type, value)}};
 }
 
-// One family with a value for each level of the session and prefix caches.
+// Makes a family with one value for each level of the session and prefix caches.
 MetricFamily by_level(const char* name, const char* help, MetricType type,
                       std::initializer_list<std::pair<const char*, int64_t>> levels) {
   MetricFamily family{name, help, type, {}};
@@ -71,7 +71,7 @@ MetricFamily by_level(const char* name, const char* help, MetricType type,
   return family;
 }
 
-// One family with a value for each source of drafts.
+// Makes a family with one value for each source of drafts.
 MetricFamily by_source(const char* name, const char* help, const EngineStats& engine,
                        int64_t DraftCount::*figure_of) {
   MetricFamily family{name, help, MetricType::Counter, {}};
@@ -168,7 +168,7 @@ MetricFamily device_memory(std::span<const DeviceMemory> devices) {
   return family;
 }
 
-// Which part of the models each device has: all layers of a model that one device holds alone.
+// Makes a family with the number of model layers on each device.
 MetricFamily device_layers(std::span<const DeviceMemory> devices) {
   MetricFamily family{"fulmar_gpu_layers", "Layers of models that a device holds.", MetricType::Gauge, {}};
   for (const DeviceMemory& device : devices) {
@@ -179,7 +179,7 @@ MetricFamily device_layers(std::span<const DeviceMemory> devices) {
   return family;
 }
 
-// One family with a value for each key.
+// Makes a family with one value for each key.
 MetricFamily by_key(const char* name, const char* help, std::span<const KeyAccountPtr> keys,
                     int64_t KeyUsage::*figure_of) {
   MetricFamily family{name, help, MetricType::Counter, {}};
@@ -215,7 +215,7 @@ struct WorkTotals {
   std::atomic<uint64_t> total{0}, largest{0};
 };
 
-// One family with a value for each kind of thread.
+// Makes a family with one value for each kind of thread.
 MetricFamily by_threads(const char* name, const char* help, MetricType type,
                         const std::array<WorkTotals, kThreadKinds>& work,
                         std::atomic<uint64_t> WorkTotals::*figure_of) {

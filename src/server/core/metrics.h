@@ -25,21 +25,23 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // `route`: the path as the table has it, so that the number of labels stays bounded.
+  // Counts a request. `route`: the path as in the table of routes, so that the number of labels stays
+  // bounded.
   void count_request(std::string_view route, Outcome outcome);
   void observe_first_token(double seconds);
   void observe_token_gap(double seconds);
   void observe_request(double seconds);
-  // A request is held from its arrival until nothing works on it any more, which can be behind its answer.
+  // Counts a request as held from its arrival until no thread works on it any more, which may be after its
+  // answer.
   void begin_holding();
   void end_holding();
-  // What one thread has done for one request, in steps (base/meter.h).
+  // Records the steps (base/meter.h) that one thread has done for one request.
   void observe_work(ThreadKind kind, uint64_t steps);
-  // The most steps for one request at that place so far.
+  // Returns the most steps that any request has taken on threads of this kind.
   uint64_t largest_work(ThreadKind kind) const;
 
-  // The exposition text; the engine's, the session store's, the devices' and the keys' figures are taken as
-  // they are now.
+  // Returns the exposition text, with the present figures of the engine, the session store, the devices and
+  // the keys.
   std::string text(const EngineStats& engine, const StoreHealth& store, std::span<const DeviceMemory> devices,
                    std::span<const KeyAccountPtr> keys) const;
 

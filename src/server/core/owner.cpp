@@ -4,8 +4,8 @@
 namespace fulmar {
 namespace {
 
-// The password and keys that administer are one owner, the server's own; so is everybody where nothing is
-// checked.
+// Tells whether the caller acts for the server itself: with the password, with a key that administers, or
+// where nothing is checked.
 bool administers(const Caller& caller) {
   return caller.known && (!caller.account || caller.account->administers());
 }

@@ -1,4 +1,4 @@
-// Whose a call is, out of what the caller has shown.
+// Derives the owner of a call from the key or password that the caller has sent.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace fulmar {
 
-// With this header an administrator acts as the owner of that name: sees and makes what is that one's.
+// Names the owner as whom an administrator acts: the call sees and makes that owner's data.
 inline constexpr std::string_view kOwnerHeader = "Fulmar-Owner";
 
 // Returns whose the call is. Where nothing is checked all are one owner, who administers. `as`: the header's
 // text, "" when there is none; it changes an administrator's call alone.
 Owner owner_of(const Caller& caller, std::string_view as);
 
-// Whether the caller may act as the owner of that name: an administrator as anybody, a key as itself.
+// Tells whether the caller may act as the owner of that name: an administrator as anybody, a key as itself.
 bool may_act_as(const Caller& caller, std::string_view name);
 
 // Returns the text under which work and bytes are shared out: the key's, or without one the client's.

@@ -1,4 +1,4 @@
-// Rate limits by a token bucket: so many units a minute, of which a minute's worth is saved up at most.
+// Rate limits by a token bucket, which refills at N units a minute and holds at most N.
 // Pure: the time is handed in.
 #pragma once
 
@@ -13,11 +13,11 @@ class RateLimit {
   using Clock = std::chrono::steady_clock;
 
   RateLimit() = default;  // no limit
-  // `per_minute` 0: no limit. Begins full.
+  // Starts with a full bucket. `per_minute` 0: no limit.
   RateLimit(int64_t per_minute, Clock::time_point now)
       : per_minute_(static_cast<double>(per_minute)), remaining_(per_minute_), at_(now) {}
 
-  // The same account under another limit: what was used stays used.
+  // Changes the limit; what was used stays used.
   void change(int64_t per_minute, Clock::time_point now) {
     refill(now);
     const double used = per_minute_ - remaining_;
@@ -26,14 +26,14 @@ class RateLimit {
     remaining_ = limited ? per_minute_ - used : per_minute_;
   }
 
-  // Seconds until `least` units are there; 0 when they are now. More than a minute's worth is never there:
-  // then the wait is for a full bucket.
+  // Returns the seconds until `least` units are available, 0 when they are now. A bucket holds at most a
+  // minute's worth: for more than that the wait is until it is full.
   double wait_for(double least, Clock::time_point now) {
     if (per_minute_ == 0) return 0;
     refill(now);
     return std::max(0.0, std::min(least, per_minute_) - remaining_) * 60 / per_minute_;
   }
-  // What is not known beforehand may take the account below zero.
+  // Takes units, if need be below zero: the tokens of an answer are known only afterwards.
   void take(double units, Clock::time_point now) {
     if (per_minute_ == 0) return;
     refill(now);

@@ -21,7 +21,7 @@ void add_warnings(std::string& json, const std::vector<std::string>& warnings);
 // Returns what is to be told of sessions, or of stored responses, that will end with the server though it was
 // to keep them in a file; nothing where it keeps them, or was told not to.
 std::vector<std::string> warnings_of_sessions(const ServerOptions& options);
-// The same, of an answer on the route of that path; nothing where it has to do with neither.
+// Returns the warnings that concern an answer of the route of that path; none when it uses neither store.
 std::vector<std::string> warnings_of_route(const ServerOptions& options, std::string_view path);
 
 }  // namespace fulmar
