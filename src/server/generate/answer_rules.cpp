@@ -20,7 +20,7 @@ const std::string* text_member(const JsonValue& object, std::string_view name) {
   return value && value->is_string() ? &value->as_string() : nullptr;
 }
 
-// Null: absent or null.
+// Returns the member's value, or null when it is absent or a JSON null.
 const JsonValue* present_member(const JsonObject& object, std::string_view name) {
   const JsonValue* value = object.find(name);
   return value && !value->is_null() ? value : nullptr;
@@ -40,7 +40,8 @@ struct OfferedTools {
   std::vector<std::string> foreign;       // types that this server does not run
 };
 
-// What the model is told of a function.
+// Returns the JSON that describes a function to the model: its members except those that only this server
+// uses.
 std::string description_of(const JsonValue& function) {
   std::vector<JsonObject::Member> told;
   for (const auto& [name, value] : function.as_object().members()) {
@@ -49,7 +50,7 @@ std::string description_of(const JsonValue& function) {
   return json_text(JsonValue(JsonObject(std::move(told))));
 }
 
-// Of a type that this server does not run.
+// Tells whether a tool is of a type that this server does not run.
 bool is_foreign(const JsonValue& tool) {
   const std::string* type = text_member(tool, "type");
   return type && *type != "function";
@@ -122,13 +123,13 @@ Error not_offered(std::string_view name) {
   return {ErrorKind::invalid, fmt::format("'tool_choice' names '{}', which is none of 'tools'", name)};
 }
 
-// The name in {"type":"function","name":...} or {"type":"function","function":{"name":...}}.
+// Returns the name in {"type":"function","name":...} or {"type":"function","function":{"name":...}}.
 const std::string* named_function(const JsonValue& choice) {
   const JsonValue* function = choice.find("function");
   return text_member(function ? *function : choice, "name");
 }
 
-// `tool_choice` as an object names one function: the others may not be called then.
+// Reads a `tool_choice` that is an object and names one function: only that one may be called then.
 void choose_named(Fields& fields, const JsonValue& choice, OfferedTools& offered, ToolUse& use) {
   if (is_foreign(choice)) {
     return fields.fail(
@@ -154,7 +155,7 @@ void choose_required(Fields& fields, const OfferedTools& offered, ToolUse& use) 
   fields.fail(bad_value(fmt::format("'tool_choice' is \"required\", but {}", found), "tool_choice"));
 }
 
-// {"type":"allowed_tools","mode":"auto"|"required","tools":[...]}, perhaps with mode and tools within a
+// Reads {"type":"allowed_tools","mode":"auto"|"required","tools":[...]}; mode and tools may also lie in a
 // member "allowed_tools".
 void choose_allowed(Fields& fields, const JsonValue& choice, OfferedTools& offered, ToolUse& use) {
   const JsonValue* inner = choice.find("allowed_tools");
@@ -222,7 +223,8 @@ class WalkMask : public TokenMask {
 
 using Form = Result<std::shared_ptr<const Grammar>>;
 
-// A text that is no JSON. Grammars are GBNF where they have its sign for "is", else Lark.
+// Compiles the form of a text that is not JSON. A grammar that contains "::=" is read as GBNF, any other as
+// Lark.
 Form plain_form(AnswerStart start, const AnswerRules& rules, const FormOptions& options) {
   if (rules.regex) return regex_form(start, *rules.regex, options);
   if (!rules.grammar) return choice_form(start, rules.choice, options);
@@ -241,7 +243,7 @@ Form json_form(AnswerStart start, const AnswerRules& rules, const CallMarks& mar
   return schema ? json_schema_form(start, *schema, options) : json_object_form(start, options);
 }
 
-// Errors begin with the member that asks for the form.
+// Compiles the form of an answer. Errors begin with the member of the request that asks for it.
 Form form_of(AnswerStart start, const AnswerRules& rules, const CallMarks& marks,
              const FormOptions& options) {
   Form made = rules.is_plain() ? plain_form(start, rules, options) : json_form(start, rules, marks, options);

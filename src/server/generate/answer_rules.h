@@ -40,7 +40,7 @@ enum class ToolForm : uint8_t { nested, flat };
 // "allowed_tools" the model is told of those alone.
 ToolUse read_tools(Fields& fields, ToolForm form);
 
-// What is to be looked for in the answer. `marks`: those of the model's template.
+// Returns the calls to look for in the answer. `marks`: those of the model's template.
 ExpectedCalls expected_calls(const ToolUse& tools, const CallMarks& marks);
 
 // How JSON is written where a request does not say.
@@ -79,21 +79,22 @@ inline constexpr FieldTable kToolFields{
      {"tool_choice", Takes::any(), "\"auto\", \"none\", \"required\" or a function"},
      {"parallel_tool_calls", Takes::boolean(), "several calls in one answer", "true"}}};
 
-// The object `response_format`, or text.format of /v1/responses where the schema lies beside the type. A
-// schema of which it does not say "strict": true is loosened where it cannot be kept.
+// Reads the object `response_format`, or text.format of /v1/responses, where the schema lies beside the type.
+// A schema without "strict": true may be loosened where it cannot be enforced.
 AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_view name);
-// What the choice of tools makes of `rules`: calls alone where one is required, else calls besides. Faults
-// stay in `fields`: functions beside texts that are no JSON.
+// Adds calls to `rules`: as the only answer when one is required, else as an alternative. Tools together with
+// a form that is not JSON (regex, grammar, choice) are a fault, recorded in `fields`.
 void add_calls(Fields& fields, AnswerRules& rules, const ToolUse& tools);
 
-// How an answer begins after the template's suffix of this mode.
+// Returns how an answer begins after the template's suffix of this mode.
 AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen);
 
 // Thread-safe. Remembers the latest constraints of each owner, so that its requests of one form share their
 // masks. Whatever takes time happens outside of the lock.
 class AnswerConstraints {
  public:
-  // Errors as those of the forms and of TokenTree.
+  // Returns the compiled constraint from the owner's cache, or compiles it. Errors come from the compilation
+  // and from TokenTree.
   Result<CompiledRules> find(const std::string& owner, const ServedModelPtr& named, AnswerStart start,
                              const AnswerRules& rules, const WrittenJson& defaults = {});
 
@@ -107,10 +108,10 @@ class AnswerConstraints {
 
   ConstraintCache compiled_;
   std::mutex mutex_;
-  std::list<Tree> trees_;  // of vocabularies, which are everybody's
+  std::list<Tree> trees_;  // of vocabularies, shared by all owners
 };
 
-// A row's mask. `stop`: the id that may end it where the text is complete.
+// Makes a row's token mask. `stop`: the id that may end the row when the text is complete.
 std::shared_ptr<TokenMask> make_mask(std::shared_ptr<Constraint> constraint, const Tokenizer& tokenizer,
                                      std::optional<int32_t> stop);
 

@@ -10,7 +10,7 @@
 namespace fulmar {
 namespace {
 
-// A string, or an array of text parts and strings, joined. Null and absent are empty.
+// Joins the content of a message: a string, or an array of text parts and strings. Empty for null or absent.
 std::optional<std::string> content_text(Fields& fields, const JsonValue* content, const std::string& place) {
   if (!content || content->is_null()) return std::string();
   if (content->is_string()) return content->as_string();
@@ -38,7 +38,7 @@ std::optional<std::string> content_text(Fields& fields, const JsonValue* content
   return text;
 }
 
-// An optional string member of a message.
+// Reads an optional string member of a message.
 std::string member_text(Fields& fields, const JsonValue& message, std::string_view name,
                         const std::string& place) {
   const JsonValue* member = message.find(name);
@@ -84,7 +84,7 @@ bool read_message(Fields& fields, const JsonValue& value, size_t index, std::vec
   return !fields.failed();
 }
 
-// `reasoning_effort`, or `reasoning.effort` as clients of /v1/responses have it.
+// Reads `reasoning_effort`, or `reasoning.effort` as clients of /v1/responses send it.
 std::optional<std::string> read_effort(Fields& fields) {
   if (fields.find(kThinkFields["reasoning_effort"])) return fields.text(kThinkFields["reasoning_effort"]);
   const JsonValue* reasoning = fields.find(kThinkFields["reasoning"]);
@@ -95,7 +95,7 @@ std::optional<std::string> read_effort(Fields& fields) {
   return std::nullopt;
 }
 
-// A description as answer_rules writes it, taken apart for templates that do not show it as it is.
+// Parses a function's description, written by answer_rules, for templates that render its parts.
 ToolDescription described(std::string json) {
   ToolDescription tool{.json = std::move(json)};
   const auto value = parse_json(tool.json);
@@ -108,8 +108,8 @@ ToolDescription described(std::string json) {
   return tool;
 }
 
-// `enable_think`, or `chat_template_kwargs.enable_thinking` as vLLM has it; other template arguments are
-// ignored as there.
+// Reads `enable_think`, or vLLM's `chat_template_kwargs.enable_thinking`; ignores other template arguments,
+// as vLLM does.
 std::optional<bool> read_enabled(Fields& fields) {
   const JsonObject* arguments = fields.object(kThinkFields["chat_template_kwargs"]);
   const JsonValue* enabled = arguments ? arguments->find("enable_thinking") : nullptr;

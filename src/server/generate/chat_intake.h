@@ -49,10 +49,10 @@ struct ChatPrompt {
   bool force_reasoning = false;
 };
 
-// The field `messages` as written; empty when absent. Faults stay in `fields`.
+// Reads the field `messages`; empty when absent. Faults stay in `fields`.
 std::vector<ChatMessage> read_messages(Fields& fields);
 
-// How the request wants its suffix. Faults stay in `fields`.
+// Reads which suffix of the template the request asks for. Faults stay in `fields`.
 ThinkMode read_think_mode(Fields& fields, const ServedModel& model, ThinkMode think_off);
 
 // What a prompt needs to know of functions.
@@ -62,15 +62,15 @@ struct ToolTalk {
       {};  // ids of calls that `messages` may answer without containing them
 };
 
-// Whether token 0 stands before every chat of the model.
+// Tells whether every chat of the model begins with token 0.
 bool begins_with_zero(const ServedModel& model);
-// The ids of a rendered chat, behind the one that the model's template begins with where it does.
+// Tokenizes a rendered chat; begins with token 0 where the model's template does.
 std::vector<int32_t> chat_tokens(const ServedModel& model, const std::string& text);
 
-// Renders `messages` as the body's other fields say. Nothing at a fault.
+// Renders `messages` according to the other fields of the body. Nothing at a fault.
 std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& model, const ChatRoute& route,
                                           const std::vector<ChatMessage>& messages, ToolTalk talk = {});
-// The fields `messages` and, where the route takes them, `tools`; then render_messages.
+// Reads the fields `messages` and, where the route takes them, `tools`, then renders them (render_messages).
 std::optional<ChatPrompt> read_chat(Fields& fields, const ServedModel& model, const ChatRoute& route);
 
 }  // namespace fulmar

@@ -15,7 +15,7 @@ bool beyond(ConstraintCache::Bound held, ConstraintCache::Bound most) {
 
 }  // namespace
 
-// Of every owner where none is named.
+// Sums up what one owner holds, or all owners when `owner` is null.
 ConstraintCache::Bound ConstraintCache::held_by(const std::string* owner) const {
   Bound held{0, 0};
   for (const CachedRules& entry : entries_) {
@@ -32,7 +32,7 @@ void ConstraintCache::drop_oldest_of(const std::string& owner) {
   if (oldest != entries_.rend()) entries_.erase(std::next(oldest).base());
 }
 
-// The owner of the most bytes, or of the most entries; there is an entry.
+// Returns the owner of the most bytes, or of the most entries. The cache must not be empty.
 std::string ConstraintCache::largest_owner(bool by_bytes) const {
   std::map<std::string, size_t> held;
   for (const CachedRules& entry : entries_) held[entry.owner] += by_bytes ? entry.bytes() : 1;
@@ -41,7 +41,8 @@ std::string ConstraintCache::largest_owner(bool by_bytes) const {
   return largest->first;
 }
 
-// Of one owner its latest entry stays, however large it is.
+// Removes dead entries, then the oldest of this owner, then the oldest of the largest owners, until the
+// bounds hold. An owner's own bound never removes its latest entry, however large.
 void ConstraintCache::shrink(const std::string& owner) {
   std::erase_if(entries_, [](const CachedRules& entry) {
     return entry.model.expired() || entry.compiled.constraint->full();

@@ -27,7 +27,7 @@ bool is_some_text(const JsonValue& value) { return value.is_string() && !value.a
 
 bool is_empty_list(const JsonValue& value) { return value.is_array() && value.as_array().empty(); }
 
-// A schema, or the text of one.
+// Reads a schema, or a string that holds one as JSON.
 void read_schema(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
   if (value.is_object() || value.is_bool()) {
     rules.schema = value;
@@ -51,7 +51,7 @@ void read_grammar(Fields& fields, const JsonValue& value, std::string_view name,
   rules.grammar = value.as_string();
 }
 
-// llama.cpp's own page sends an empty text where it wants no grammar.
+// Reads a grammar; an empty string means none, as llama.cpp's web page sends it.
 void read_grammar_or_none(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
   const bool none = value.is_string() && value.as_string().empty();
   if (!none) read_grammar(fields, value, name, rules);
@@ -75,13 +75,13 @@ void read_response_format(Fields& fields, const JsonValue& value, std::string_vi
   rules = read_format(fields, &value.as_object(), name);
 }
 
-// Anthropic's formats promise what they say, and know schemas alone.
+// Reads Anthropic's formats: always a schema, and always strict.
 void read_output_format(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
   read_response_format(fields, value, name, rules);
   rules.strict = true;
 }
 
-// Ollama's: "json", or a schema; "" is what its own clients write for none.
+// Reads Ollama's `format`: "json" or a schema. Its own clients send "" for none.
 void read_plain_format(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
   if (is_word(value, "")) return;
   if (is_word(value, "json")) {
@@ -153,7 +153,7 @@ constexpr ConstraintField kFields[] = {
 // Members of structured_outputs that constrain nothing.
 constexpr std::string_view kHints[] = {"disable_fallback", "backend", "_backend", "_backend_was_auto"};
 
-// Null: the member is absent or null.
+// Returns the value at a name such as "a.b", or null when the member is absent or a JSON null.
 const JsonValue* value_at(Fields& fields, std::string_view name) {
   const size_t dot = name.find('.');
   const JsonValue* holder = fields.member(name.substr(0, dot));
@@ -163,7 +163,7 @@ const JsonValue* value_at(Fields& fields, std::string_view name) {
   return value && !value->is_null() ? value : nullptr;
 }
 
-// A member that nobody knows may have been meant as a constraint.
+// Refuses unknown members of `structured_outputs`: each may have been meant as a constraint.
 void check_structured_outputs(Fields& fields) {
   const JsonValue* value = fields.member("structured_outputs");
   if (!value || !value->is_object()) return;

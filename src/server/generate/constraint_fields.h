@@ -37,8 +37,8 @@ std::string constraint_fields_table();
 // used, a form that is not supported, two constraints at once.
 AnswerRules read_constraint(Fields& fields);
 
-// The fault of a request with functions on a route that takes none; nothing: it has none, or wants none
-// called.
+// Refuses a request that offers functions on a route without support for them; nothing when it has none or
+// wants none called.
 std::optional<ApiError> refuse_tools(const JsonValue& body);
 
 }  // namespace fulmar

@@ -158,7 +158,7 @@ void sort_ids(StopRules& stop) {
   stop.ids.erase(std::unique(stop.ids.begin(), stop.ids.end()), stop.ids.end());
 }
 
-// What the fields `stop` and `stop_tokens` say. Nothing: there are none.
+// Reads the fields `stop` and `stop_tokens`; nothing when both are absent.
 std::optional<StopRules> read_asked_stops(Fields& fields, const ServedModel& model) {
   const JsonValue* tokens = fields.find(kStopFields["stop_tokens"]);
   if (!tokens && !fields.find(kStopFields["stop"])) return std::nullopt;

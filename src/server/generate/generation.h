@@ -127,14 +127,14 @@ struct Generation {
 Generation read_generation(Fields& fields, const GenerationDefaults& defaults, const ServedModel& model,
                            const ServerLimits& limits);
 
-// The stops of the model's chat template besides those that a request names, for APIs whose clients know
-// nothing of turns.
+// Adds the stops of the model's chat template to those of the request, for APIs whose clients do not know
+// where a turn ends.
 void add_chat_stops(const ServedModel& model, StopRules& stop);
 
-// kChatDefaults; where the server is told so, with what the model's authors advise or else what OpenAI's API
-// takes in place of the sampling parameters.
+// Returns kChatDefaults. With ServerOptions::recommended_sampling the sampling parameters are those that the
+// model's authors advise, else with openai_defaults those of OpenAI's API.
 GenerationDefaults chat_defaults(const ServedModel& model, ThinkMode think, const ServerOptions& options);
-// kCompletionDefaults; with the length of OpenAI's API where the server is told so.
+// Returns kCompletionDefaults, with the length of OpenAI's API when ServerOptions::openai_defaults is set.
 GenerationDefaults completion_defaults(const ServerOptions& options);
 
 // Keeps the model from closing its think block at once (docs/http.md, "Prompts"); without effect on

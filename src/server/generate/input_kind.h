@@ -9,7 +9,8 @@ namespace fulmar {
 // Which input a body of the shared paths holds.
 enum class InputKind : uint8_t { messages, contents, prompt, none, several };
 InputKind input_kind(const JsonValue& body);
-// Native for `contents` alone, even when it is empty.
+// Returns the native family for bodies with `contents`, even an empty list, unless they hold messages or a
+// prompt, too.
 Family family_of_input(const JsonValue& body);
 
 }  // namespace fulmar

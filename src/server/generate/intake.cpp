@@ -27,7 +27,7 @@ constexpr std::string_view kStateHeader = "X-RWKV-State-Id";
 // Bounds the copies of stops and biases that many rows together hold.
 constexpr int64_t kMaxRulesOverRows = 4'000'000;
 
-// What a request says in either of two places; empty: nothing. They must not contradict each other.
+// Reads what a request says in a field or a header; empty when in neither. Both must say the same.
 std::string text_or_header(Fields& fields, TypedField<Takes::Type::text> one, std::string_view header_name,
                            std::string header) {
   const std::string_view name = one.field.name;
@@ -55,7 +55,7 @@ bool check_session_id(Fields& fields, std::string_view id) {
   return false;
 }
 
-// A mixture with the weights that the request wants in place of its own.
+// Returns a mixture with the weights of the request in place of its own.
 ServedModelPtr reweighted(Fields& fields, ServedModelPtr model) {
   if (!model || model->mixture.empty()) return model;
   const auto weights = fields.numbers(kModelFields["mrss_gatingweight"]);
@@ -91,8 +91,8 @@ std::optional<ApiError> size_fault(const Submission& submission, const ServerLim
   return std::nullopt;
 }
 
-// A constrained answer ends where it is whole, and at what the request names: not at the usual stops, which
-// its texts may hold. Within calls nothing ends it.
+// Returns the stop rules of an answer. A constrained one ends when it is complete or at the stops that the
+// request names, but not at the default stops, which its text may contain. Within calls no stop applies.
 StopRules stops_of(const Submission& submission, std::optional<int32_t> end) {
   const Generation& generation = submission.generation;
   const PromptTemplate& chosen = *submission.model->prompt_template;
@@ -143,13 +143,14 @@ std::vector<Ask> make_asks(Submission& submission, const std::shared_ptr<Constra
   return rows;
 }
 
-// Whether calls in the answer are better free than refused.
+// Tells whether an answer may go unconstrained when its calls cannot be compiled: calls are optional and none
+// is strict.
 bool may_be_free(const AnswerRules& rules) {
   const auto strict = [](const CallableTool& tool) { return tool.strict; };
   return rules.or_text && std::none_of(rules.calls.begin(), rules.calls.end(), strict);
 }
 
-// Compiles what the answer has to be, or finds what the owner has compiled. What was loosened is logged.
+// Compiles the answer's constraint, or takes it from the owner's cache. Logs what was loosened.
 std::optional<ApiError> constrain(Service& service, const std::string& owner, const Submission& submission,
                                   CompiledRules& compiled) {
   const AnswerRules& rules = submission.generation.answer;
@@ -170,7 +171,7 @@ std::optional<ApiError> constrain(Service& service, const std::string& owner, co
   return std::nullopt;
 }
 
-// Adds what of the request holds nothing in this answer, though it is answered.
+// Warns of fields that the server accepts but that have no effect on this answer.
 void add_idle(const Submission& submission, std::vector<std::string>& warnings) {
   const StopRules& asked = submission.generation.asked_stop;
   const AnswerRules& rules = submission.generation.answer;

@@ -34,15 +34,15 @@ inline constexpr FieldTable kAccountFields{
     {{"metadata", Takes::object(), "at most 16 texts"},
      {"service_tier", Takes::word("auto default flex scale priority"), "all are served alike"}}};
 
-// The model that the request names, perhaps with a tuned state or a mixture of them: by the fields `model`,
+// Finds the model that the request names, with its tuned state or mixture of states, from the fields `model`,
 // `state_id` (or its header) and `mrss_gatingweight`. Null, with the fault in `fields`, when there is none.
 ServedModelPtr pick_model(const Call& call, Fields& fields);
-// Likewise, with what the header X-RWKV-State-Id says.
+// Finds it likewise, with the value of the header X-RWKV-State-Id.
 ServedModelPtr pick_model(const Service& service, const Owner& owner, Fields& fields,
                           std::string_view state_header);
-// The answer to what concerns models while none is loaded.
+// Makes the answer to requests that need a model while none is loaded.
 ApiError no_model_loaded();
-// The field `model` as sent, of at most 256 bytes, or `otherwise`.
+// Reads the field `model`, of at most 256 bytes; `otherwise` when absent or empty.
 std::string model_name(Fields& fields, std::string_view otherwise);
 
 // The session that a request continues (docs/http.md, "Sessions").
@@ -56,14 +56,14 @@ struct SessionUse {
 
 // Tells whether clients may send it as the id of a session (session_ids.h).
 bool is_session_id(std::string_view id);
-// The field, an id of a session; empty where it is absent or at fault.
+// Reads a field that holds a session's id; empty when absent or at fault.
 std::string session_id_field(Fields& fields, TypedField<Takes::Type::text> field);
 
-// The field `metadata` of the OpenAI routes: an object of at most 16 strings, names of at most 64 bytes and
-// values of at most 512. Null when absent or at fault.
+// Reads the field `metadata` of the OpenAI routes: at most 16 strings, names of at most 64 bytes and values
+// of at most 512. Null when absent or at fault.
 const JsonObject* read_metadata(Fields& fields);
 
-// Nothing when neither body nor headers name a session.
+// Reads which session the request uses; nothing when neither body nor headers name one.
 std::optional<SessionUse> read_session(const Call& call, Fields& fields);
 // Reads and writes the session; `prompt` is only the new turn.
 StateLink link_session(const SessionUse& session, const std::string& prompt, const ServedModel& model);
@@ -86,7 +86,8 @@ struct Submission {
   std::optional<ReasoningMode> split;
 };
 
-// How its answers are to be read: where they are constrained to texts that are no JSON, every byte counts.
+// Returns how the answer's reasoning is split off. Text that is constrained to a form other than JSON is kept
+// byte for byte.
 std::optional<ReasoningMode> split_of(const Submission& submission);
 
 // Makes the rows of a submission that no call waits for, for submission.owner, but for their listener. Adds

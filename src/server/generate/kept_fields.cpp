@@ -227,7 +227,8 @@ std::set<std::string_view> names_of(const Route& route) {
   return names;
 }
 
-// The route whose fields a request has: shared paths serve three kinds.
+// Returns the route whose fields apply to a request: paths that several kinds of input share have one for
+// each kind.
 std::string_view noted_path(std::string_view path, const JsonValue& body) {
   const bool shared = path == "/v1/chat/completions" || path == "/chat/completions" ||
                       path == "/v1/completions" || path == "/completions";
@@ -255,7 +256,7 @@ bool asks_for_something(const JsonValue& value, std::string_view neutral) {
   return !(value.is_number() && value.as_double() == 0);
 }
 
-// The member that a name stands for, or null.
+// Returns the member that a name such as "a.b" stands for, or null.
 const JsonValue* member_at(const JsonValue& object, std::string_view name) {
   const size_t dot = name.find('.');
   if (dot == std::string_view::npos) return object.find(name);

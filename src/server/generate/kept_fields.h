@@ -43,10 +43,10 @@ class KeptFields {
  public:
   explicit KeptFields(std::span<const Route> routes);
 
-  // All fields of all generating routes, and those that other servers know alone.
+  // Returns all fields of all generating routes, and those that only other servers know.
   std::span<const KnownField> known() const { return vocabulary_; }
-  // Whether a route keeps a field of its body. `path`: as in the table of routes; on the paths that serve
-  // three kinds of input, `body` tells which.
+  // Tells whether a route uses a field of its body. `path`: as in the table of routes; on the paths that
+  // serve three kinds of input, `body` decides.
   bool keeps(std::string_view path, const JsonValue& body, std::string_view name) const;
   // Looks at the body of a request for that route, and at what lies in its objects `params` and, of
   // Ollama's, `options`. Two spellings of one thing that differ are a fault, too.
@@ -58,7 +58,7 @@ class KeptFields {
   struct Told;
 
   const Names& kept_by(std::string_view path, const JsonValue& body) const;
-  // Whether any API has a field of that name, or an object that holds one.
+  // Tells whether any API has a field of that name, or an object with a member of that name.
   bool is_known(std::string_view key) const { return known_.contains(key); }
   void check_part(const Part& part, UnkeptFields& found, Told& told) const;
   void note_unknown(const Part& part, Told& told) const;

@@ -22,13 +22,13 @@ void write_content_logprobs(JsonWriter& json, std::span<const TokenRecord> token
 inline constexpr JsonShape kLegacyLogprobs{
     "legacy_logprobs", R"({"tokens":["string"],"token_logprobs":["number|null"],"text_offset":["integer"],)"
                        R"("top_logprobs":[{"|":[{"*":"number"},null]}]})"};
-// The value of a completion choice's "logprobs". `offset`: characters of the choice's text before the first
-// token; advanced by what is written.
-// The first token of a scored prompt has no log-probability: `first_unknown` writes null for it.
+// Writes the value of a completion choice's "logprobs". `offset`: characters of the choice's text before the
+// first token; advanced by those written. The first token of a scored prompt has no log-probability:
+// `first_unknown` writes null for it.
 void write_legacy_logprobs(JsonWriter& json, std::span<const TokenRecord> tokens, const Tokenizer& tokenizer,
                            int64_t& offset, bool first_unknown);
 
-// Code points that begin in `text`.
+// Counts the code points that begin in `text`.
 int64_t count_characters(std::string_view text);
 
 }  // namespace fulmar

@@ -41,7 +41,8 @@ void Reply::watch_client() const {
   });
 }
 
-// The engine's thread serves others, too: what fails here ends this request alone.
+// Passes events on. Catches every exception, because this runs on the engine's thread: a failure ends this
+// request alone.
 void Reply::deliver(std::vector<Event> events) {
   try {
     take_all(std::move(events));
@@ -202,7 +203,8 @@ void Reply::finish() {
   send_last([how, response](Call& call) { call.respond(std::move(*response), how); });
 }
 
-// At once; an answer that says that it is stored, under its request's id, once that has been tried.
+// Sends the last part of an answer. If the answer is being stored under its request's id, waits until that
+// has been tried, so that it tells the truth.
 void Reply::send_last(std::function<void(Call&)> send) {
   Service& service = call_->service();
   service.families.when_stored(service, options_.request_id,

@@ -143,14 +143,14 @@ bool ToolCallSplitter::is_known(std::string_view name) const {
   return std::find(expected_.names.begin(), expected_.names.end(), name) != expected_.names.end();
 }
 
-// True where the block, from its opening mark on, may go on as a call of a known function.
+// Tells whether the block, which starts with the opening mark, can still become a call of a known function.
 bool ToolCallSplitter::begins_call(std::string_view block) const {
   if (!block.starts_with(expected_.marks.open)) return false;
   const BegunCall begun = read_begun_call(block.substr(expected_.marks.open.size()));
   return begun.possible && (begun.name.empty() || is_known(begun.name));
 }
 
-// False where `json` is no call of a known function.
+// Parses `json` as a call of a known function; false when it is none.
 bool ToolCallSplitter::take_call(TextAndCalls& out, std::string_view json) {
   const auto value = parse_model_json(json);
   const JsonValue* name = value ? value->find("name") : nullptr;
@@ -165,7 +165,8 @@ bool ToolCallSplitter::take_call(TextAndCalls& out, std::string_view json) {
   return true;
 }
 
-// `block`: from the opening mark, or a beginning of it, to the end of the answer.
+// Handles a block that was not closed when the answer ended. `block`: from the opening mark, or a beginning
+// of that mark, to the end of the answer.
 void ToolCallSplitter::take_begun_block(TextAndCalls& out, std::string_view block) {
   if (!block.starts_with(expected_.marks.open)) {
     if (!expected_.required) add_text(out, block);

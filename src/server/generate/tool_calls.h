@@ -31,8 +31,8 @@ struct TextAndCalls {
 // Follows the JSON of a call to the mark that closes it: marks within its strings are part of them.
 class CallEnd {
  public:
-  // The place of the closing mark in `text`, which begins behind the opening one and may have grown since the
-  // last call; npos: it has not come yet.
+  // Returns the position of the closing mark, or npos while it has not come. `text` starts after the opening
+  // mark and may have grown since the last call.
   size_t find(std::string_view text, std::string_view close);
 
  private:
@@ -47,10 +47,11 @@ class ToolCallSplitter {
  public:
   explicit ToolCallSplitter(ExpectedCalls expected) : expected_(std::move(expected)) {}
 
-  // With an ending nothing more will come: what was held back is text, unless the answer was cut there or has
-  // to be a call. Then it is a call as far as it came, or nothing where that does not reach its name.
+  // Takes more text and returns what is certain. With an ending no more will come: held-back text becomes
+  // plain text, or, if the answer was cut there or must be a call, a cut call if at least its name is known,
+  // else nothing.
   TextAndCalls feed(std::string_view text, const std::optional<Ending>& ending = {});
-  // How many whole calls there have been.
+  // Returns the number of complete calls so far.
   size_t count() const { return count_; }
 
  private:

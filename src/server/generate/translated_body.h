@@ -15,13 +15,13 @@ namespace fulmar {
 
 class TranslatedBody {
  public:
-  // A JSON null and an absent value (null pointer) are left out.
+  // Sets a member; leaves it out when the value is JSON null or a null pointer.
   void set(std::string_view name, const JsonValue* value);
   void set(std::string_view name, JsonValue value);
   void take(const Fields& from, const Field& field) { set(field.name, from.find(field)); }
-  // Under another name.
+  // Copies a member under another name.
   void rename(const JsonValue& from, std::string_view name, std::string_view as) { set(as, from.find(name)); }
-  // All members of an object but these.
+  // Copies all members of an object except `names`.
   void take_all_but(const JsonValue& from, std::initializer_list<std::string_view> names);
 
   JsonValue finish() { return JsonValue(JsonObject(std::move(members_))); }
@@ -30,7 +30,7 @@ class TranslatedBody {
   std::vector<JsonObject::Member> members_;
 };
 
-// {"name": value, ...}
+// Makes a JSON object of these members.
 JsonValue json_object(std::vector<JsonObject::Member> members);
 
 }  // namespace fulmar

@@ -40,7 +40,8 @@ struct Choice {
   Usage usage;
 };
 
-// The same as one piece: for writers that make a whole answer as they make a stream. Without scores.
+// Converts a choice to a single piece, without scores, for writers that build whole answers from the events
+// of a stream.
 inline Piece whole_piece(Choice choice) {
   return {.index = 0,
           .reasoning = std::move(choice.reasoning),
@@ -72,12 +73,12 @@ class Writer {
   // Appends the events behind the last piece.
   virtual void write_closing(const Totals& totals, std::vector<std::string>& events) = 0;
 
-  // The whole answer; choices in order of their index.
+  // Writes the whole answer; `choices` are in order of their index.
   virtual std::string write_whole(std::vector<Choice> choices, const Totals& totals) = 0;
 
-  // What stands in place of an answer when the engine fails: a body,
+  // Writes the body of an answer whose engine has failed.
   virtual std::string write_failure(const ApiError& error) { return error_json(family(), error); }
-  // or the last event of a stream that has begun.
+  // Writes the last event of a stream whose engine has failed.
   virtual std::string write_failed_event(const ApiError& error) { return write_failure(error); }
 };
 

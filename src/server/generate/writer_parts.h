@@ -20,7 +20,7 @@ struct AnswerHead {
   std::string service_tier = {};  // empty: left out
 };
 
-// RFC 3339 in UTC, with microseconds.
+// Formats a time as RFC 3339 in UTC, with microseconds.
 std::string time_text(std::chrono::system_clock::time_point at);
 // Opens an object and writes the head into it.
 void write_head(JsonWriter& json, const AnswerHead& head);
@@ -33,13 +33,14 @@ inline constexpr JsonShape kUsage{
              R"({"reasoning_tokens?":"integer","accepted_prediction_tokens?":"integer",)"
              R"("rejected_prediction_tokens?":"integer"}})"};
 void write_usage(JsonWriter& json, const Totals& totals);
-// The event between the last piece and [DONE] that clients ask for with stream_options.include_usage.
+// Makes the event between the last piece and [DONE] that clients ask for with stream_options.include_usage.
 std::string usage_event(const AnswerHead& head, const Totals& totals);
 // Opens an event's object and its only choice.
 JsonWriter begin_choice_event(const AnswerHead& head);
 // Closes what begin_choice_event opened. With `usage_later` clients expect a null usage until the last event.
 std::string end_choice_event(JsonWriter& json, bool usage_later);
-// The members "finish_reason" and, where something matched, "stop_reason"; of a choice that goes on, null.
+// Writes the members "finish_reason" and, when a stop matched, "stop_reason". While a choice goes on, they
+// are null.
 void write_ending_or_null(JsonWriter& json, const Ending* ending, Family family);
 void write_ending(JsonWriter& json, const Ending& ending, Family family);
 
