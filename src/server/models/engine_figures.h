@@ -9,13 +9,14 @@ namespace fulmar {
 // Counters, gauges and speeds added up, lists joined; the slots of `b` come after those of `a`.
 EngineStats add_up(const EngineStats& a, const EngineStats& b);
 
-// What stays of an engine that has ended: counters, which never fall, and when it began.
+// Returns what remains of an engine that has ended: its counters, so that sums never fall, and its start
+// time.
 EngineStats counters_of(const EngineStats& stats);
 
-// Of an engine that takes no requests any more: what it still runs counts, its free slots do not.
+// Returns the figures of an engine that accepts no more requests, with only the slots that are in use.
 EngineStats leaving_figures(EngineStats stats);
 
-// Without what the owner does not see: others' requests are missing, their slots hidden.
+// Removes other owners' requests and hides the details of their slots.
 EngineStats hide_others(EngineStats stats, const Owner& owner);
 
 }  // namespace fulmar

@@ -1,5 +1,5 @@
-// Loading and removing models and tuned states while the server runs, as the server asks for it. Files and
-// devices are the business of whoever implements this.
+// Interface to load and remove models and tuned states while the server runs. The implementation knows files
+// and devices; the server does not.
 #pragma once
 
 #include <functional>
@@ -60,12 +60,13 @@ struct InstalledModel {
   ServedModelPtr facts;  // what its files tell of it, without an engine; null: nothing
 };
 
-// A model to get from a hub. Both functions are called on a thread of the administrator's.
+// A model to download from a hub. Both functions are called on a thread of the ModelAdmin.
 struct PullJob {
   std::string name;  // OWNER/NAME or OWNER/NAME:FILE
-  // How much of a file is there, in bytes; size -1: not told. False breaks off; what has come is kept.
+  // Reports the progress of a file in bytes; size -1: unknown. Return false to stop; what has arrived is
+  // kept.
   std::function<bool(const std::string& file, int64_t bytes, int64_t size)> progress;
-  // Once, at the end, with what the model is called here, as load_model takes it.
+  // Called once at the end, with the name under which the model is installed, or why it is not.
   std::function<void(const Result<std::string>& name)> done;
 };
 
@@ -73,60 +74,63 @@ class ModelAdmin {
  public:
   virtual ~ModelAdmin() = default;
 
-  // Runs the job on the administrator's own thread, one after another, where it may take minutes.
+  // Queues a job for the admin thread, which runs one at a time; a job may take minutes.
   // False when too many wait.
   virtual bool post(std::function<void()> job) = 0;
 
-  // Called within jobs only. Whatever fails leaves everything as it was.
+  // Call these within jobs only. A failure leaves everything as it was.
 
-  // What speaks against a load before it is tried: `unsupported`, no such precision, with those that are
-  // served; `invalid`, a file outside of the folder for models, or one larger than the free memory, with both
-  // numbers; `not_found`.
+  // Checks a load before it is tried. Fails with `unsupported` for an unknown precision (the text lists those
+  // that are served), `invalid` for a file outside the folder for models or larger than the free memory,
+  // `not_found` for no such file.
   virtual Status check_load(const ModelLoad& load) = 0;
   // Blocks until the model serves. A model of the same name is replaced: its running requests finish on the
   // old one, tuned states that fit move over.
   virtual Status load_model(const ModelLoad& load) = 0;
-  // Empty: all. False when there is none of that name.
+  // Removes the model of that name, or all when empty. False when there is none of that name.
   virtual bool remove_model(const std::string& name) = 0;
-  // For the default model.
+  // Loads a tuned state for the default model.
   virtual Status load_state(const StateLoad& load) = 0;
   virtual Status load_mixture(const MixtureLoad& load) = 0;
-  // All, mixtures too.
+  // Removes all tuned states, mixtures too.
   virtual void remove_states() = 0;
 
-  // Keeps a file under its id, in the place of the owner's of the same id, and registers it as a tuned state
+  // Stores a file under its id, replacing the owner's of the same id, and registers it as a tuned state
   // of the default model. `resource` where the owner has too many; `invalid` for names that are no plain file
   // names and for files that do not fit the model.
   virtual Result<StateFile> keep_state_file(const Owner& owner, const std::string& filename,
                                             std::string_view bytes) = 0;
-  // The owner's own; whether there was one. An Error where its file cannot be removed: nothing is changed.
+  // Removes a state file of the owner's; false when there was none. Fails, with nothing changed, when its
+  // file cannot be deleted.
   virtual Result<bool> drop_state_file(const Owner& owner, const std::string& id) = 0;
 
-  // Puts this model in the place of those that are loaded; their running requests finish.
+  // Loads this model in place of all loaded ones, whose running requests finish.
   virtual Status load_available(const std::string& id) = 0;
 
-  // From any thread; these three read the disk, files that have not changed once. Whole models only.
+  // Lists the installed models. From any thread, as the next two; they read the disk, but each unchanged file
+  // only once. Complete models only.
   virtual std::vector<InstalledModel> installed() const = 0;
   virtual bool is_installed(const std::string& name) const = 0;
-  // What its files say of the model that `name` means, without an engine.
+  // Describes the model that `name` means from its files, without an engine.
   virtual Result<ServedModelPtr> describe_installed(const std::string& name) const = 0;
-  // Within jobs: serves it under its id, behind the models that are loaded: the default stays. Nothing
-  // happens where it is loaded already.
+  // Loads a model to serve it under its id; the default model stays the default. Within jobs only. Does
+  // nothing when it is loaded already.
   virtual Status load_installed(const std::string& name) = 0;
 
-  // From any thread: what speaks against a pull before it is tried: a name that is none, no hub.
+  // Checks a pull before it is tried: fails for an invalid name and when there is no hub. From any thread.
   virtual Status check_pull(const std::string& name) const = 0;
-  // From any thread: pulls one after another, beside everything else. False when too many wait.
+  // Queues a pull; pulls run one after another on a thread of their own. False when too many wait. From any
+  // thread.
   virtual bool start_pull(PullJob job) = 0;
 
-  // From any thread, by id: those that the owner may use.
+  // Lists the state files that the owner may use, sorted by id. From any thread.
   virtual std::vector<StateFile> state_files(const Owner& owner) const = 0;
 
-  // From any thread: ids of the model files that load_available takes; empty without a folder of models.
+  // Lists the ids that load_available accepts; empty without a folder of models. From any thread.
   virtual std::vector<std::string> available() const = 0;
 
-  // From any thread: erases a session of the server's own from the store, whatever model it is of, loaded or
-  // not.
+  // Erases one of the server's own sessions from the store, whether or not its model is loaded. From any
+  // thread.
   virtual Status forget_session(const std::string& /*id*/) { return {}; }
 };
 

@@ -32,7 +32,7 @@ bool names(std::string_view name, const ServedModel& model) {
                                       [&](const Named named) { return named(name, model); });
 }
 
-// The part of `name` before " <state>"; empty when it does not end so.
+// Returns the part of `name` before " <state>"; empty when it does not end so.
 std::string_view without_state(std::string_view name, std::string_view state) {
   if (name.size() < state.size() + 2 || !name.ends_with(state)) return {};
   name.remove_suffix(state.size());
@@ -282,7 +282,7 @@ bool ModelRegistry::is_loaded(const Engine* engine) const {
                      [&](const ModelAndStates& entry) { return entry.model->engine == engine; });
 }
 
-// Those whose engines no loaded model has.
+// Returns the leaving models whose engines no loaded model uses.
 std::vector<ServedModelPtr> ModelRegistry::leaving() const {
   std::vector<ServedModelPtr> models;
   for (const auto& one : leaving_) {

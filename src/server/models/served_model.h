@@ -18,12 +18,12 @@
 
 namespace fulmar {
 
-// Of a device that a model runs on.
+// Memory of a device that a model runs on.
 struct DeviceMemory {
   std::string device;  // "cuda:0"
   int64_t total = 0;   // bytes
   int64_t free = 0;
-  int64_t layers = 0;  // of models, that it holds
+  int64_t layers = 0;  // of models, on this device
 };
 
 struct ServedModel {
@@ -38,7 +38,7 @@ struct ServedModel {
   int64_t parameters = 0;
   int64_t weight_bytes = 0;
 
-  // Each device once. From any thread; empty where no device has a memory of its own.
+  // Lists each device once; empty when no device has memory of its own. From any thread.
   std::function<std::vector<DeviceMemory>()> device_memory;
 
   // Both outlive every request on the model.
@@ -52,7 +52,7 @@ struct ServedModel {
   bool thinks = false;  // chats end in a think suffix by default
   std::optional<double> default_temperature;
   std::optional<double> default_top_p;
-  // Tuned state that rows start from where they continue no session, as the engine calls it.
+  // Name in the engine of the tuned state that rows start from unless they continue a session.
   std::string initial_state;
   std::vector<MixtureMember> mixture;      // when that state is a mixture: what it consists of
   std::weak_ptr<const ServedModel> plain;  // with an initial state: the model without one
@@ -66,40 +66,41 @@ struct TunedState {
   std::optional<double> default_top_p;
   std::vector<MixtureMember> mixture;  // not empty: several states of the engine under this one name
 
-  // Two owners may give their states the same name.
+  // Returns the state's name in the engine. It contains the owner, because two owners may use the same name.
   std::string engine_name() const { return session_text(owner, name); }
 };
 
 using ServedModelPtr = std::shared_ptr<const ServedModel>;
 
-// The file name without directory and without .pth, .safetensors, .st or .gguf.
+// Returns the file name without directory and without .pth, .safetensors, .st or .gguf.
 std::string served_id(std::string_view path);
 
-// `members` with these weights; further members get 0. Error: more weights than members, or a sum of 0.
+// Returns `members` with these weights; members without a weight get 0. Fails for more weights than members
+// and for a sum of 0.
 Result<std::vector<MixtureMember>> weighted(std::vector<MixtureMember> members,
                                             const std::vector<double>& weights);
-// The same model with another mixture. Holds on to `model`.
+// Returns the same model with another mixture; the result keeps `model` alive.
 ServedModelPtr with_mixture(const ServedModelPtr& model, std::vector<MixtureMember> mixture);
 
 // Thread-safe. The default model is the one added last. A model that was replaced or removed is leaving until
 // its last request has gone: nobody finds it any more, but its figures count.
 class ModelRegistry {
  public:
-  // With its tuned states, each name and owner once. A model of the same id is replaced, and its states are
-  // forgotten.
+  // Adds a model with its tuned states, of which each pair of name and owner is unique. Replaces a model of
+  // the same id and forgets that one's states.
   void add(ServedModelPtr model, std::vector<TunedState> states = {});
-  // Likewise, but the default stays.
+  // Adds a model likewise, but keeps the default model.
   void add_behind(ServedModelPtr model, std::vector<TunedState> states = {});
-  // False when there is none of that id.
+  // Removes a model; false when there is none of that id.
   bool remove(std::string_view id);
   // Forgets a model that is leaving, and keeps its counters: call it when the last request has gone, before
   // the engine ends.
   void retire(const ServedModel& model);
 
-  // By id, view name or file name, with or without the tag ":latest", each alone or followed by a space and a
-  // tuned state that the owner may use, one's own before one of that name for all: the model then comes with
-  // that initial_state and its defaults. Else the default when `name` is a general one ("", "default",
-  // "rwkv", "rwkv7", "rwkv-7") or `strict` is false. Null when nothing fits.
+  // Finds a model by id, view name or file name, with or without the tag ":latest". A space and the name of a
+  // tuned state may follow: the model then comes with that initial_state and its defaults, and the owner's
+  // own state is preferred to a public one. Otherwise returns the default model when `name` is a general one
+  // ("", "default", "rwkv", "rwkv7", "rwkv-7") or `strict` is false, else null.
   ServedModelPtr find(const Owner& owner, std::string_view name, bool strict) const;
   ServedModelPtr default_model() const { return find({}, {}, false); }
 
@@ -111,25 +112,25 @@ class ModelRegistry {
                     const std::function<void(TunedState&)>& change);
   void remove_state(std::string_view owner, std::string_view name);
   void clear_states();
-  // Those that the owner may use.
+  // Lists the model's states that the owner may use.
   std::vector<TunedState> states(const Owner& owner, std::string_view id) const;
-  // The model with the state of that name, or of the name that a file of it would give, as find() takes one;
-  // null when it has none such.
+  // Returns the model with one of its states as find() does. `name`: the state's, or a file name that would
+  // give it. Null when there is no such state.
   ServedModelPtr with_state(const Owner& owner, const ServedModelPtr& model, std::string_view name) const;
-  // The default first, then the others, latest first.
+  // Lists the loaded models: the default first, then the others, latest first.
   std::vector<ServedModelPtr> all() const;
-  // As all(), one of those whose engines share their sessions.
+  // Lists them as all() does, but only one of those whose engines share their sessions.
   std::vector<ServedModelPtr> one_per_ladder() const;
   // Erases sessions of all models, as Engine::erase_session() does.
   Result<int64_t> erase_session(const Owner& owner, const std::string& id, bool and_branches) const;
   bool empty() const;
 
-  // Each engine once, of loaded models first, then of leaving ones; none of them ends meanwhile. `visit`
-  // calls neither the registry nor anything that waits for an engine's thread.
+  // Visits each engine once, first those of loaded models, then those of leaving ones. No engine ends
+  // meanwhile, because the lock is held: `visit` must not call the registry or wait for an engine's thread.
   void each_engine(const std::function<void(Engine&)>& visit) const;
-  // Of all engines together. Counters never fall: those of retired models stay.
+  // Sums up the figures of all engines. Counters never fall: those of retired models remain in the sum.
   EngineStats figures() const;
-  // Of the stores of all models together; `trouble` is that of the first that has some.
+  // Sums up the health of all session stores; `trouble` is the first one that is not empty.
   StoreHealth store_health() const;
 
  private:

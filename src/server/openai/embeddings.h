@@ -32,6 +32,5 @@ void embed_texts(std::shared_ptr<Call> call);  // POST /v1/embeddings
 // As Ollama has them: several texts, or one text and one vector.
 void embed_for_ollama(std::shared_ptr<Call> call);      // POST /api/embed
 void embed_one_for_ollama(std::shared_ptr<Call> call);  // POST /api/embeddings
-                                                        // /v1/embeddings
 
 }  // namespace fulmar

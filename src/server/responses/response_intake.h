@@ -20,7 +20,6 @@ struct ResponseOrigin {
   std::optional<ApiError> other_site;  // see Call::other_site_fault
 };
 
-// A response as it was asked for, ready to be handed over.
 inline constexpr FieldTable kResponseFields{
     "response",
     {{"input", Takes::any(), "text, or items: messages, calls and their outputs"},
@@ -33,6 +32,7 @@ inline constexpr FieldTable kResponseFields{
      {"reasoning", Takes::object(), "effort: none to xhigh; summary: thinking as a summary"},
      {"include", Takes::texts(), "reasoning.encrypted_content: there is none"}}};
 
+// A request to /v1/responses, ready for the engine.
 struct PreparedResponse {
   ResponseFacts facts;
   Submission submission;
