@@ -13,7 +13,7 @@ from check_names import behind, blanked
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("app", "base", "cpu", "draft", "engine", "files", "gpu", "gpu_absent", "grammar", "hub", "load", "model", "net",
-         "ranks", "tensor", "text")
+         "ranks", "server", "tensor", "text")
 VERB = re.compile(r"[A-Z][a-z]+(?:-[a-z]+)*s\b")
 # Words that end like a verb of the third person and are none.
 OTHERS = {"As", "Attributes", "Bits", "Bytes", "Characters", "Codes", "Columns", "Digits", "Errors", "Figures",

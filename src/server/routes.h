@@ -12,10 +12,11 @@ namespace fulmar {
 
 std::span<const Route> routes();
 
-// Whether the pattern of a key fits a route that administers, which no pattern opens.
+// Tells whether a pattern (a route with "/*" at its end) matches a route that administers: keys must name
+// such routes in full.
 bool covers_administration(std::string_view pattern);
 
-// Whether there is a route that a key with the pattern may use.
+// Tells whether a key with this pattern may use any route at all.
 bool opens_a_route(std::string_view pattern);
 
 struct RouteMatch {
@@ -24,10 +25,10 @@ struct RouteMatch {
   std::string argument;
 };
 
-// The methods that a path takes, with OPTIONS: "GET, HEAD, OPTIONS". Empty for an unknown path.
+// Lists the methods that a path supports, with OPTIONS: "GET, HEAD, OPTIONS". Empty for an unknown path.
 std::string methods_of(std::string_view path);
 
-// `path`: decoded, without a trailing slash. HEAD finds the GET route.
+// Finds the route of a path, which is decoded and without a trailing slash. HEAD finds the GET route.
 RouteMatch find_route(std::string_view method, std::string_view path);
 
 }  // namespace fulmar

@@ -46,7 +46,8 @@ Family family_of(const HttpRequest& request) {
   return match.route ? match.route->family : family_of_path(request.path);
 }
 
-// Before a header has shown a key, no more is read than what a key in the body needs.
+// Tells whether a header has yet to show the key that the route asks for. Until then the body may be only as
+// large as a key in it needs.
 bool waits_for_key(const Service& service, const HttpRequest& head) {
   const RouteMatch match = find_route(head.method, head.path);
   const AuthRules rules = service.auth_rules();
@@ -54,7 +55,7 @@ bool waits_for_key(const Service& service, const HttpRequest& head) {
          !identify(rules, match.route->access, head, JsonValue()).known;
 }
 
-// Files may be larger than what is parsed.
+// Returns how large a body may be; files may be larger than bodies that are parsed.
 BodyRule body_rule(const Service& service, const HttpRequest& head) {
   const ServerLimits& limits = service.options.limits;
   const RouteMatch match = find_route(head.method, head.path);
@@ -84,7 +85,7 @@ HttpResponse format_net_error(const Service& service, const HttpRequest& request
 
 size_t pool_threads() { return std::clamp<size_t>(std::thread::hardware_concurrency() / 4, 2, 8); }
 
-// What a start ends with whose stored responses cannot be read.
+// Makes the error with which a start ends when stored responses cannot be read.
 Error unusable(const Error& error) {
   return {error.kind == ErrorKind::resource ? ErrorKind::io : error.kind,
           error.text +
@@ -92,8 +93,8 @@ Error unusable(const Error& error) {
               "disk, rights, the file itself), move it away, or name another file with --state-db-path"};
 }
 
-// Null: in memory. A file that may hold something is not to be done without, and none that somebody has
-// named; where one cannot be made, options.responses_in_memory says why.
+// Opens the file of stored responses; null means in memory. Fails when the file cannot be opened but may hold
+// responses or was named explicitly; otherwise options.responses_in_memory says why there is none.
 Result<std::unique_ptr<DocumentStore>> open_documents(ServerOptions& options) {
   if (options.responses_db.empty()) return std::unique_ptr<DocumentStore>();
   const bool holds = may_hold_something(options.responses_db);  // before it is made
@@ -205,7 +206,7 @@ class Server::Impl {
     return finished;
   }
 
-  // The models are there that responses in the background were waiting for.
+  // Resumes background responses, whose models are loaded now.
   void loaded() {
     // On this thread: whoever asks for one of them once the model is there finds it.
     take_up_background_responses(service_);

@@ -14,9 +14,9 @@ namespace fulmar {
 
 class Server {
  public:
-  // The registry, and the engines and tokenizers of its models, must outlive the server. Models may be added
-  // and removed while it runs. Logs a warning when other hosts can reach it without a password.
-  // `admin` too must outlive it; null: the routes that load and remove answer 501.
+  // Starts a server. The registry, the engines and tokenizers of its models, and `admin` must outlive it.
+  // Models may be added and removed while it runs. Logs a warning when other hosts can reach it without a
+  // password. `admin` null: the routes that load and remove answer 501.
   static Result<std::unique_ptr<Server>> start(const ServerOptions& options, ModelRegistry& models,
                                                ModelAdmin* admin = nullptr);
   ~Server();  // stop(0)
@@ -26,7 +26,7 @@ class Server {
   uint16_t port() const;
   std::string address() const;  // "127.0.0.1:8000"
 
-  // The first model is there, or none is wanted: ends what ServerOptions::loading began.
+  // Ends the loading phase that ServerOptions::loading began: the first model is loaded, or none is wanted.
   void loaded();
   // Puts `keys` in the place of those that the server began with. Only for a server that began with some.
   void replace_keys(std::vector<ApiKey> keys);

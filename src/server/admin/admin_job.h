@@ -25,7 +25,7 @@ inline constexpr std::string_view kBadStateFile = "State file is incorrect. chec
 // Runs `job` on the administrator's thread, or answers why not.
 void run_admin_job(const std::shared_ptr<Call>& call, std::function<void(ModelAdmin&)> job);
 
-// The field's text, which must not be empty. Faults stay in `fields`.
+// Reads a text that must not be empty. Faults stay in `fields`.
 std::string required_text(Fields& fields, TypedField<Takes::Type::text> one);
 
 inline constexpr FieldTable kDefaultsFields{

@@ -11,7 +11,7 @@
 namespace fulmar {
 namespace {
 
-// The field's text with its backslash escapes decoded as in a string of Python, where this field comes from.
+// Reads a text and decodes its backslash escapes as Python does, where clients of this field come from.
 std::string decode_escapes(Fields& fields, TypedField<Takes::Type::text> one) {
   const std::string_view name = one.field.name;
   const std::string written = fields.text(one).value_or(std::string());

@@ -9,7 +9,7 @@
 namespace fulmar {
 namespace {
 
-// Equal weights unless some are given.
+// Reads the weights; equal ones when absent.
 std::vector<double> read_weights(Fields& fields, size_t members) {
   const auto given = fields.numbers(kWeightsFields["state_gatingweight"]);
   if (!given) return std::vector<double>(members, 1.0);

@@ -15,7 +15,7 @@
 namespace fulmar {
 namespace {
 
-// The members that lists and uploads have of a file.
+// Writes a file's members for lists and uploads.
 void write_file(JsonWriter& json, const StateFile& file) {
   constexpr int64_t kMillis = 1000;
   if (!file.owner.empty()) json.member("owner", file.owner);
@@ -33,7 +33,7 @@ void write_file(JsonWriter& json, const StateFile& file) {
               time_text(std::chrono::system_clock::time_point(std::chrono::milliseconds(file.created_ms))));
 }
 
-// The id that a request names in its body, its URL or a header; they must not contradict each other.
+// Returns the id that a request names in its body, URL or header; all that are given must agree.
 std::string named_state(Fields& fields, const HttpRequest& request) {
   std::string id = fields.text(kStateFileFields["state_id"]).value_or(std::string());
   const std::string* query = request.query.find("state_id");

@@ -31,7 +31,7 @@ void add_text(std::string& to, const std::string& text) {
   to += text;
 }
 
-// A string, or an array of text blocks.
+// Reads a string or an array of text blocks.
 std::string read_text(Fields& fields, const JsonValue* content, const std::string& place) {
   if (!content || content->is_null()) return {};
   if (content->is_string()) return content->as_string();
@@ -74,8 +74,8 @@ void read_tool_result(Fields& fields, const JsonValue& block, const std::string&
   if (failed && lenient_bool(*failed).value_or(false)) result.content = "Error: " + result.content;
 }
 
-// The blocks of one message. Results of tools become messages of their own, before the rest; earlier thinking
-// is not repeated to the model.
+// Reads the blocks of one message. Tool results become messages of their own, before the rest; earlier
+// thinking is not sent to the model again.
 void read_blocks(Fields& fields, const JsonValue::Array& blocks, const std::string& place,
                  std::vector<ChatMessage>& messages, ChatMessage message) {
   for (size_t i = 0; i < blocks.size() && !fields.failed(); ++i) {
@@ -130,8 +130,8 @@ std::vector<ChatMessage> read_conversation(Fields& fields) {
   return messages;
 }
 
-// {"name","description","input_schema"}; tools that the provider runs itself keep their type and are left to
-// read_tools.
+// Translates {"name","description","input_schema"}. Tools that the provider itself runs keep their type and
+// are left to read_tools.
 JsonValue translated_tool(const JsonValue& tool) {
   const std::string type = type_of(tool);
   if (!type.empty() && type != "custom") return tool;

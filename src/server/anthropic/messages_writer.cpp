@@ -30,7 +30,7 @@ JsonWriter MessagesWriter::begin_event(std::string_view type) const {
   return json;
 }
 
-// Of the last block.
+// Begins an event with a delta of the last block.
 JsonWriter MessagesWriter::begin_delta(std::string_view type) const {
   JsonWriter json = begin_event("content_block_delta");
   json.member("index", blocks_.size() - 1).key("delta").begin_object().member("type", type);
@@ -42,7 +42,7 @@ void MessagesWriter::begin_message(JsonWriter& json) const {
   json.member("model", facts_.model).key("content").begin_array();
 }
 
-// `whole`: with what it contains.
+// Writes a block. `whole`: with its content.
 void MessagesWriter::write_block(JsonWriter& json, const Block& block, bool whole) const {
   const std::string text = whole ? block.text : std::string();
   json.begin_object();
@@ -103,7 +103,7 @@ void MessagesWriter::add_calls(const TextAndCalls& parts, std::vector<std::strin
   }
 }
 
-// The members "stop_reason" and "stop_sequence".
+// Writes the members "stop_reason" and "stop_sequence".
 void MessagesWriter::write_reason(JsonWriter& json) const {
   const bool called = std::any_of(blocks_.begin(), blocks_.end(),
                                   [](const Block& block) { return block.kind == Block::Kind::call; });

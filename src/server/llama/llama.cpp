@@ -14,7 +14,7 @@
 namespace fulmar {
 namespace {
 
-// n_predict is below 0 for "until it ends".
+// Translates a body of llama.cpp. n_predict replaces max_tokens; a negative one means no limit.
 JsonValue translated(Fields& fields, const JsonValue& body) {
   TranslatedBody own;
   own.take_all_but(body, {"n_predict", "n_probs", "max_tokens"});
@@ -24,7 +24,7 @@ JsonValue translated(Fields& fields, const JsonValue& body) {
   return own.finish();
 }
 
-// Text, ids, or a list that mixes both, which make one prompt.
+// Reads one prompt: text, token ids, or a list that mixes both.
 std::vector<int32_t> read_one(Fields& fields, const JsonValue& value, const ServedModel& model) {
   std::vector<int32_t> ids;
   const auto add = [&](const JsonValue& part) {
@@ -49,7 +49,7 @@ std::vector<int32_t> read_one(Fields& fields, const JsonValue& value, const Serv
   return ids;
 }
 
-// A list of strings or of lists is a list of prompts.
+// Tells whether a value is a list of prompts: a list without numbers at its top.
 bool is_list_of_prompts(const JsonValue& value) {
   if (!value.is_array() || value.as_array().empty()) return false;
   for (const JsonValue& part : value.as_array()) {
@@ -93,7 +93,7 @@ void submit_llama(std::shared_ptr<Call> call, Fields& fields, const ServedModelP
   submit(std::move(call), std::move(submission), std::move(writer));
 }
 
-// Further files of a project stand in front of the prefix, each under its name.
+// Reads further files of a project, which go before the prefix, each under its name.
 std::string read_extra(Fields& fields) {
   std::string text;
   const JsonValue* list = fields.find(kInfillFields["input_extra"]);

@@ -35,8 +35,9 @@ BranchIndices::Lease::~Lease() {
   if (held->second.empty()) indices_->held_.erase(held);
 }
 
-// An index that is given back in between has been stored by then, or never will be: either way what is found
-// stored afterwards is right. `mutex_` is free meanwhile, because the engine that is waited for gives back.
+// Takes the next index. An index that is given back meanwhile has been stored by then or never will be, so
+// the highest stored one that is found afterwards is right. `mutex_` is not held during that search: it waits
+// for the engine, whose thread gives indices back.
 Result<std::shared_ptr<const BranchIndices::Lease>> BranchIndices::take(
     const Owner& owner, const std::string& tree, const std::function<Result<int64_t>()>& highest_stored) {
   const std::string key = session_text(owner.name, tree);

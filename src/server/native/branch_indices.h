@@ -19,10 +19,9 @@ namespace fulmar {
 // The last index that a branch can have: clients name branches by 32-bit numbers.
 inline constexpr int64_t kLastBranch = std::numeric_limits<int32_t>::max();
 
-// The session that holds the state of a branch.
+// Returns the id of the session that holds the state of a branch.
 std::string branch_session(const std::string& tree, int64_t index);
-// The index, up to kLastBranch, of a session that is a branch of the tree; -1 for any other, whatever its
-// name.
+// Returns the index, up to kLastBranch, of a session that is a branch of the tree; -1 for any other session.
 int64_t branch_index(const std::string& session, const std::string& tree);
 
 // Thread-safe.
@@ -44,7 +43,7 @@ class BranchIndices : public std::enable_shared_from_this<BranchIndices> {
     const int64_t index_;
   };
 
-  // The index after every stored and every held one of the owner's tree; the first is 1. Null when
+  // Takes the index after all stored and all held ones of the owner's tree; the first is 1. Null when
   // kLastBranch is taken. `highest_stored` may wait for the engine; its Error is passed on.
   Result<std::shared_ptr<const Lease>> take(const Owner& owner, const std::string& tree,
                                             const std::function<Result<int64_t>()>& highest_stored);

@@ -20,7 +20,8 @@ void BranchWriter::write_piece(const Piece& piece, std::vector<std::string>& eve
   NativeWriter::write_piece(piece, events);
 }
 
-// The only native event without choices, on this route alone.
+// Adds an event with the new index, which only this route has and which is the only native event without
+// choices.
 void BranchWriter::write_closing(const Totals& totals, std::vector<std::string>& events) {
   NativeWriter::write_closing(totals, events);
   if (!stored_) return;

@@ -34,7 +34,7 @@ inline constexpr JsonShape kNativeEvent{
 
 class NativeWriter : public Writer {
  public:
-  // `head`: its id is the request's, its object is ignored.
+  // Makes a writer. `head`: its id is the request's, its object is ignored.
   NativeWriter(AnswerHead head, NativeShape shape, bool include_usage);
 
   Family family() const override { return Family::native; }
@@ -44,7 +44,7 @@ class NativeWriter : public Writer {
   std::string write_whole(std::vector<Choice> choices, const Totals& totals) override;
 
  private:
-  // Further members of a whole answer.
+  // Writes further members of a whole answer.
   virtual void write_extra(JsonWriter&) const {}
 
   AnswerHead head_;

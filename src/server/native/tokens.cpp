@@ -41,7 +41,7 @@ std::optional<std::vector<int32_t>> read_ids(Fields& fields, const JsonValue& li
   return ids;
 }
 
-// The text to count; nothing when the body holds none, or at a fault.
+// Returns the text to count; nothing when the body holds none, or at a fault.
 std::optional<std::string> text_to_count(Fields& fields, const ServedModel& model) {
   const std::vector<std::string> contents = fields.texts(kContentsFields["contents"]);
   if (fields.find(kCountFields["text"])) return fields.text(kCountFields["text"]);

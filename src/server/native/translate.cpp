@@ -28,7 +28,7 @@ struct Item {
 
 class TranslationWriter : public Writer {
  public:
-  // `as_is`: answers are constrained, and nothing is cut from them.
+  // Writes the answers of these items. `as_is`: answers are constrained, so nothing is trimmed from them.
   TranslationWriter(std::vector<Item> items, bool as_is) : items_(std::move(items)), as_is_(as_is) {}
 
   Family family() const override { return Family::native; }

@@ -24,7 +24,7 @@ std::string text_of(const JsonValue& object, std::string_view name) {
   return value && value->is_string() ? value->as_string() : std::string();
 }
 
-// true and false, or how much.
+// Translates `think`: true and false, or a level such as "high".
 void translate_think(Fields& fields, TranslatedBody& body) {
   const JsonValue* think = fields.find(kOllamaFields["think"]);
   if (!think) return;
@@ -35,7 +35,7 @@ void translate_think(Fields& fields, TranslatedBody& body) {
   }
 }
 
-// num_predict is below 0 for "as much as it likes".
+// Translates `options`. A negative num_predict means no limit and is left out.
 void translate_options(Fields& fields, TranslatedBody& body) {
   const JsonObject* options = fields.object(kOllamaFields["options"]);
   if (!options) return;
@@ -87,7 +87,8 @@ class CallIds {
     pending_.push_back({fmt::format("call_{}", count_++), name});
     return pending_.back().id;
   }
-  // Empty: no call waits for an answer.
+  // Returns the id of the first open call that a message with this tool name answers, and closes that call.
+  // Empty: there is none.
   std::string answered(const std::string& name) {
     auto found = pending_.begin();
     while (found != pending_.end() && !name.empty() && found->name != name) ++found;
@@ -119,7 +120,7 @@ void read_calls(Fields& fields, const JsonValue& list, const std::string& place,
   }
 }
 
-// The text in a field of a message; empty where it is left out or null.
+// Reads a string member of a message; empty when absent or null.
 std::string text_in(Fields& fields, const JsonValue& message, const std::string& place,
                     std::string_view name) {
   const JsonValue* value = message.find(name);
@@ -154,7 +155,7 @@ std::vector<ChatMessage> read_conversation(Fields& fields) {
   return messages;
 }
 
-// A request without anything to answer loads the model elsewhere; here it is there already.
+// Answers a request without input, with which Ollama's clients load a model; here it is loaded already.
 void respond_loaded(Call& call, const std::string& model, bool chat) {
   JsonWriter json;
   json.begin_object()

@@ -43,7 +43,7 @@ std::string time_of(int64_t unix_seconds) {
   return time_text(std::chrono::system_clock::time_point(std::chrono::seconds(unix_seconds)));
 }
 
-// What lists have of a model. The digest is an identity, no checksum.
+// Writes a model's entry in lists. The digest identifies the model; it is not a checksum of its file.
 void write_entry(JsonWriter& json, const ServedModel& model) {
   json.member("name", model.id).member("model", model.id).member("size", model.weight_bytes);
   json.member("digest", sha256_hex(fmt::format("{} {} {}", model.path, model.weight_bytes, model.created)));
@@ -56,7 +56,7 @@ void write_listed(JsonWriter& json, const ServedModel& model) {
   json.member("modified_at", time_of(model.created)).end_object();
 }
 
-// Installed models that are not loaded.
+// Writes the installed models that are not loaded.
 void write_installed(JsonWriter& json, const ModelAdmin& admin, const std::vector<ServedModelPtr>& loaded) {
   for (const InstalledModel& installed : admin.installed()) {
     const bool known = std::any_of(loaded.begin(), loaded.end(), [&](const ServedModelPtr& model) {
@@ -71,7 +71,7 @@ void write_installed(JsonWriter& json, const ModelAdmin& admin, const std::vecto
   }
 }
 
-// A model by name: loaded, or what the files of an installed one tell.
+// Finds a model by name: a loaded one, else an installed one as its files describe it.
 ServedModelPtr find_described(const Call& call, const std::string& name) {
   const Service& service = call.service();
   ServedModelPtr model = service.models.find(call.owner(), name, true);
@@ -92,7 +92,7 @@ class PullReport {
     write_status("pulling manifest");
   }
 
-  // False once the client has gone: what is there already will be gone on from.
+  // Reports progress. Returns false once the client has gone: the next pull continues from what has arrived.
   bool progress(const std::string& file, int64_t bytes, int64_t size) {
     if (call_->exchange()->disconnected() || call_->service().draining) return false;
     const int64_t percent = size > 0 ? bytes * 100 / size : 0;
@@ -105,7 +105,7 @@ class PullReport {
     return true;
   }
 
-  // `name`: what the model is called here. Ollama's clients read the status alone.
+  // Ends the answer. `name`: the model's name here. Ollama's clients read only the status.
   void finish(const Result<std::string>& name) {
     JsonWriter json;
     if (name.ok()) json.begin_object().member("status", "success").member("model", *name).end_object();

@@ -8,8 +8,8 @@ OllamaWriter::OllamaWriter(OllamaFacts facts) : facts_(std::move(facts)) {
   if (!facts_.calls.names.empty()) splitter_.emplace(facts_.calls);
 }
 
-// A call that was cut is left out, as Ollama does: its clients call what they are given without looking at
-// the reason.
+// Returns a line's part of an answer. Drops a call that was cut off, as Ollama does: its clients execute
+// calls without looking at done_reason.
 OllamaWriter::LineContent OllamaWriter::part_of(const std::string& reasoning, const std::string& content,
                                                 const std::optional<Ending>& ending) {
   if (!splitter_) return {reasoning, content, {}};
@@ -43,7 +43,8 @@ JsonWriter OllamaWriter::begin_line(const LineContent& part) const {
   return json;
 }
 
-// With the times that it took, in nanoseconds; what a whole answer took before its first token is not known.
+// Makes the last line, with durations in nanoseconds. For a whole answer the time to its first token is
+// unknown.
 std::string OllamaWriter::last_line(const LineContent& part, const Totals& totals) const {
   const auto now = std::chrono::steady_clock::now();
   const auto nanoseconds = [](auto duration) {

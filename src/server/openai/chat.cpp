@@ -40,7 +40,7 @@ void read_logprobs(Fields& fields, ChatShape& shape, SamplingParams& sampling) {
   if (shape.logprobs) sampling.top_logprobs = static_cast<int32_t>(top.value_or(0));
 }
 
-// The field `prediction`: {"type": "content", "content": text or text parts}.
+// Reads the field `prediction`: {"type": "content", "content": text or text parts}.
 std::vector<int32_t> read_prediction(Fields& fields, const ServedModel& model) {
   const JsonObject* prediction = fields.object(kChatFields["prediction"]);
   if (!prediction) return {};
@@ -74,7 +74,8 @@ std::optional<ReasoningMode> read_split(Fields& fields, const ServedModel& model
   return format ? std::optional(reasoning_mode(think, *format, *model.prompt_template)) : std::nullopt;
 }
 
-// `raw`: the continuation goes out as it is but for leading blanks, and the model's own id is echoed.
+// Submits a chat. `raw`: the continuation is returned unchanged except for leading blanks, and the answer
+// names the model by its own id.
 void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr model, const ChatPrompt& prompt,
                  const ToolUse& tools, bool raw) {
   Submission submission;

@@ -38,7 +38,7 @@ void write_call(JsonWriter& json, const ToolCall& call) {
   json.begin_object().member("name", call.name).member("arguments", call.arguments).end_object().end_object();
 }
 
-// A stream tells the name first, then the arguments.
+// Writes a call's part of a stream: first (`opens`) its name, then its arguments.
 void write_call_delta(JsonWriter& json, const ToolCall& call, size_t index, bool opens) {
   json.key("tool_calls").begin_array().begin_object().member("index", index);
   if (opens) json.member("id", call.id).member("type", "function");
@@ -70,7 +70,7 @@ ChatWriter::ChatWriter(AnswerHead head, ChatShape shape, const Tokenizer& tokeni
   if (shape_.service_tier) head_.service_tier = "default";
 }
 
-// Where functions may be called it is not known yet whether there will be content.
+// Opens a choice. With functions its content is null at first, because the answer may consist of calls alone.
 void ChatWriter::write_opening(int32_t index, std::vector<std::string>& events) {
   static const std::string kNothing;
   events.push_back(event(index, {.role = true, .content = shape_.calls.names.empty() ? &kNothing : nullptr}));

@@ -19,12 +19,12 @@ struct ChatShape {
   bool thinks_in_text = false;  // the content begins in a think block, in which no call counts
 };
 
-// Parts calls from the text of one choice while it streams.
+// Separates calls from the text of one choice while it streams.
 class ChoiceParts {
  public:
   explicit ChoiceParts(const ChatShape& shape) : thinking_(shape.thinks_in_text), calls_(shape.calls) {}
 
-  // See ToolCallSplitter.
+  // Takes more text and returns what is certain, as ToolCallSplitter::feed() does.
   TextAndCalls feed(std::string_view text, const std::optional<Ending>& ending);
   size_t count() const { return calls_.count(); }
 
@@ -55,7 +55,7 @@ inline constexpr JsonShape kChatEvent{
 
 class ChatWriter : public Writer {
  public:
-  // `head`: its object is ignored. The tokenizer must outlive the writer.
+  // Keeps a reference to the tokenizer. `head`: its object is ignored.
   ChatWriter(AnswerHead head, ChatShape shape, const Tokenizer& tokenizer);
 
   Family family() const override { return Family::openai; }

@@ -17,7 +17,7 @@ double mean_logprob(const Choice& choice) {
   return sum / static_cast<double>(choice.tokens.size());
 }
 
-// Positions of the `keep` likeliest of choices[begin, begin + count), likeliest first.
+// Returns the positions of the `keep` likeliest of choices[begin, begin + count), likeliest first.
 std::vector<size_t> best_of(const std::vector<Choice>& choices, size_t begin, size_t count, size_t keep) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), begin);

@@ -28,7 +28,7 @@ inline constexpr JsonShape kCompletionAnswer{
 
 class CompletionWriter : public Writer {
  public:
-  // `head`: its object is ignored. The tokenizer must outlive the writer.
+  // Keeps a reference to the tokenizer. `head`: its object is ignored.
   CompletionWriter(AnswerHead head, CompletionShape shape, const Tokenizer& tokenizer);
 
   Family family() const override { return Family::openai; }

@@ -151,7 +151,7 @@ VectorForm read_form(Fields& fields, AnswerShape shape) {
   return form;
 }
 
-// One input: a text, or ids that are fed as they are.
+// Reads one input: a text to tokenize, or token ids to use as they are.
 std::vector<int32_t> read_input(Fields& fields, const JsonValue& value, const ServedModel& model,
                                 std::string_view name) {
   std::vector<int32_t> ids;

@@ -29,7 +29,7 @@ inline constexpr JsonShape kOllamaEmbeddings{
 inline constexpr JsonShape kOllamaEmbedding{"ollama.embedding", R"({"embedding":["number"]})"};
 
 void embed_texts(std::shared_ptr<Call> call);  // POST /v1/embeddings
-// As Ollama has them: several texts, or one text and one vector.
+// Answers Ollama's routes: /api/embed takes several texts, /api/embeddings one text and returns one vector.
 void embed_for_ollama(std::shared_ptr<Call> call);      // POST /api/embed
 void embed_one_for_ollama(std::shared_ptr<Call> call);  // POST /api/embeddings
 

@@ -33,7 +33,7 @@ std::string public_name(const ServedModel& model) {
   return model.initial_state.empty() ? model.id : model.id + " " + session_id_of(model.initial_state);
 }
 
-// Every model, each followed by itself with its tuned states.
+// Lists every model, each followed by its variants with tuned states.
 std::vector<ServedModelPtr> models_and_states(const Call& call) {
   const ModelRegistry& models = call.service().models;
   std::vector<ServedModelPtr> list;
@@ -56,7 +56,7 @@ void write_model(JsonWriter& json, const ServedModel& model) {
       .end_object();
 }
 
-// In the shape of Anthropic's API, whose clients name its version in a header.
+// Answers /v1/models in the shape of Anthropic's API, whose clients send its version in a header.
 void list_for_anthropic(Call& call) {
   const auto list = models_and_states(call);
   JsonWriter json;
@@ -75,7 +75,8 @@ void list_for_anthropic(Call& call) {
   call.respond_json(json.end_object().take());
 }
 
-// `usual`: what requests to the path hold most often.
+// Generates according to the kind of input in the body. `usual`: the field that requests to the path hold
+// most often, for the error when there is none.
 void generate_by_input(std::shared_ptr<Call> call, const std::string& usual) {
   switch (input_kind(call->body())) {
     case InputKind::messages:

@@ -21,7 +21,7 @@ namespace {
 // Of a request that is to be asked again: whose it is.
 constexpr std::string_view kJobOwner = "fulmar_owner";
 
-// A request as it can be asked again: with what its headers said, and without its key.
+// Returns the request's body for a later attempt, with the values of its headers but without its key.
 std::string asked_again(const Call& call) {
   JsonWriter json;
   json.begin_object();
@@ -46,7 +46,7 @@ Owner owner_of_job(const JsonValue& request) {
 
 using FactsPtr = std::shared_ptr<const ResponseFacts>;
 
-// The answer before there is one: what is written so knows of no service.
+// Writes the answer of a job that has not ended. Needs no service.
 std::string pending(const FactsPtr& facts, std::string_view status) {
   return ResponsesWriter(nullptr, facts).write_pending(status);
 }
@@ -55,7 +55,7 @@ BackgroundResponses::Pending in_progress(const FactsPtr& facts) {
   return [facts] { return pending(facts, "in_progress"); };
 }
 
-// The answer of a job that is over without one: what clients were told so far, with another status.
+// Makes the answer of a job that ended without one: the last answer that clients saw, with another status.
 StoredResponse ended_unmade(const ResponseJob& job, std::string_view status, const ApiError* error) {
   const auto told = parse_json(job.answer, {.max_bytes = job.answer.size() + 1});
   JsonWriter json;
@@ -94,7 +94,8 @@ struct ReadyJob {
   Request request;
 };
 
-// What has ended is stored, or waits for another try; and another may have its place.
+// Ends a job: its answer is stored or waits for another attempt to store it. Then starts a waiting job in its
+// place.
 void end_job(const std::shared_ptr<Service>& service, const std::string& id,
              std::optional<StoredResponse> answer, bool cut) {
   try {
@@ -107,7 +108,7 @@ void end_job(const std::shared_ptr<Service>& service, const std::string& id,
   }
 }
 
-// What its client was told of already comes first.
+// Prepares a job for the engine. Warnings that the client has already seen come first.
 std::optional<ApiError> make_ready(const std::shared_ptr<Service>& service, PreparedResponse made,
                                    KeyShare share, ReadyJob& ready) {
   const auto split = split_of(made.submission);
@@ -189,7 +190,8 @@ class NewJob {
   bool kept_ = false;
 };
 
-// The job is stored with its first attempt counted before the engine has it.
+// Stores the job with its first attempt counted, then submits it: a crash while it runs must find that
+// attempt counted.
 std::optional<ApiError> store_and_hand_over(Service& service, const Call& call, const std::string& queued,
                                             ReadyJob ready) {
   const FactsPtr facts = ready.facts;
@@ -210,13 +212,14 @@ std::optional<ApiError> store_and_hand_over(Service& service, const Call& call, 
 
 // ---- from a server before
 
-// Whether the key that has asked for a job is still in force.
+// Tells whether the key that asked for a job still exists.
 bool may_go_on(const Service& service, const Owner& owner) {
   const bool of_a_key = !owner.administers && owner.name != kNobody;
   return !of_a_key || !service.keys || service.keys->named(owner.name);
 }
 
-// What a job goes on to use of the key that has asked for it, as when it was accepted.
+// Takes a row from the key that asked for a job; it was admitted when the job was accepted, so no limit
+// applies now.
 KeyShare share_taken_up(const Service& service, const Owner& owner, size_t prompt_tokens) {
   KeyShare share;
   if (!owner.administers && service.keys) share.account = service.keys->named(owner.name);
@@ -226,7 +229,7 @@ KeyShare share_taken_up(const Service& service, const Owner& owner, size_t promp
   return share;
 }
 
-// The warnings of an answer that a client has been given.
+// Returns the warnings in an answer that a client has seen.
 std::vector<std::string> warnings_in(const std::string& answer) {
   std::vector<std::string> warnings;
   const auto told = parse_json(answer, {.max_bytes = answer.size() + 1});

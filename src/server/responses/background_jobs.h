@@ -26,7 +26,8 @@ void take_up_background_responses(const std::shared_ptr<Service>& service);
 // Lets a thread of the pool do so, where any waits: to be called when the engine may have room.
 void look_for_waiting_responses(const std::shared_ptr<Service>& service);
 
-// The present answer of one that is in the background, or stored; an Error where it cannot be read.
+// Returns the present answer of a response that runs in the background or is stored; nothing for an unknown
+// id, an Error when it cannot be read.
 Result<std::optional<std::string>> present_answer(Service& service, const std::string& id);
 // Ends one that waits. Says why it cannot be, and it waits on then.
 std::optional<ApiError> cancel_waiting(Service& service, const std::string& id);

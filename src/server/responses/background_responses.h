@@ -1,4 +1,4 @@
-// Responses that are made while nobody waits: what clients that ask again are told, and how they are
+// Responses that are made in the background: what clients see when they ask for one, and how one is
 // cancelled.
 #pragma once
 
@@ -35,29 +35,30 @@ class BackgroundResponses {
   // Writes the present answer of one that runs.
   using Pending = std::function<std::string()>;
 
-  // `answers` outlives this.
+  // Keeps a reference: `answers` must outlive this.
   explicit BackgroundResponses(ResponseStore& answers) : answers_(answers) {}
 
-  // One that a server before has left, begun so often: it waits, here for its model, and clients find it
-  // meanwhile.
+  // Adds a response that an earlier server left unfinished after `attempts` attempts. It waits for its model;
+  // clients can already look it up.
   void wait(const std::string& id, const std::string& owner, int64_t attempts);
-  // A new one is taken up, for the first time.
+  // Adds a new response and takes it up at once, as its first attempt.
   Start start(const std::string& id, const std::string& owner, ServedModelPtr model, Pending pending);
-  // One that waits is taken up. Returns how often it has been, this time included; nothing where none of that
-  // id may be.
+  // Takes up a response that waits. Returns its number of attempts, this one included; nothing when the id is
+  // unknown or may not run now.
   std::optional<int64_t> take_up(const std::string& id);
-  // What clients are told of one that was taken up, and whose row it gets.
+  // Sets the model that makes a response that was taken up, and the function that writes its present answer.
   void show(const std::string& id, ServedModelPtr model, Pending pending);
-  // `cancelled`: the answer of one that its client no longer wants.
+  // Returns a response to the waiting ones, because there is no room for it now. `cancelled`: the answer to
+  // store if its client has cancelled it meanwhile.
   void put_back(const std::string& id, std::optional<StoredResponse> cancelled);
   void hand_over(const std::string& id) { happen(id, JobEvent::hand_over); }
-  // What has an answer, or has been cut short with one. Throws, as if nothing had happened, where it cannot
-  // be kept.
+  // Ends a response with an answer. `cut`: its row was cancelled. Throws, with nothing changed, when the
+  // answer cannot be stored.
   void end(const std::string& id, std::optional<StoredResponse> answer, bool cut);
   void lose(const std::string& id) { happen(id, JobEvent::lose); }
   void cancel(const std::string& id) { happen(id, JobEvent::cancel); }
   void remove(const std::string& id) { happen(id, JobEvent::remove); }
-  // The server ends: cancels all that run, to be made by the next one.
+  // Cancels all that run, because the server ends; the next server makes them again.
   void interrupt_all();
 
   // Ids of those that wait, the oldest first.
@@ -68,7 +69,7 @@ class BackgroundResponses {
     JobState state;
     Pending pending;  // null: none yet
   };
-  // Nothing where there is none of that id.
+  // Returns the state of a response; nothing when the id is unknown.
   std::optional<Look> look(const std::string& id) const;
   // Calls `then` once it is over. False where there is none of that id, or it was deleted.
   bool when_over(const std::string& id, Then then);

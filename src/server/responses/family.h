@@ -13,7 +13,7 @@
 namespace fulmar {
 
 struct ResponseFamily {
-  // `documents` null: in memory. `bounds`, `retry`: of a test.
+  // Makes the store and the list of jobs. `documents` null: in memory. `bounds`, `retry`: set by tests only.
   explicit ResponseFamily(std::unique_ptr<DocumentStore> documents = nullptr,
                           std::optional<ResponseBounds> bounds = {},
                           std::chrono::milliseconds retry = ResponseStore::kRetry)

@@ -16,7 +16,8 @@ class GatheringListener : public Listener {
     if (split) splitter_.emplace(*split);
   }
 
-  // The engine's thread serves others, too: what fails here ends this response alone.
+  // Gathers the events into the response. Catches every exception, because this runs on the engine's thread:
+  // a failure ends this response alone.
   void deliver(std::vector<Event> events) override {
     if (over_) return;
     std::optional<StoredResponse> answer;

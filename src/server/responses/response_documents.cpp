@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kJobPrefix = "job:";
 
-// What is there and cannot be read is no answer to whether it is there.
+// Makes the error for a document that exists but cannot be read; it must not be taken for a missing one.
 Error unreadable(const Document& document) {
   return {ErrorKind::corrupt, "the document '" + document.id + "' holds something else than was stored"};
 }

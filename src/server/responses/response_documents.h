@@ -10,21 +10,21 @@
 
 namespace fulmar {
 
-// Jobs lie beside the responses, under ids that none of those has.
+// Tells whether a document is a job: jobs lie beside the responses, under ids with a prefix of their own.
 bool is_job(std::string_view id);
 std::string job_document_id(const std::string& response_id);
 
 Document document_of(const StoredResponse& response);
 Document document_of(const ResponseJob& job);
-// An Error for a text that document_of() has not written: it is there, and cannot be read.
+// Reads a document that document_of() has written; an Error of kind corrupt for any other text.
 Result<StoredResponse> response_of(Document document);
-// Nothing for such a text: there is nothing that could be begun again.
+// Reads a job; an Error of kind corrupt for any other text, of which nothing could be started again.
 Result<ResponseJob> job_of(const Document& document);
 
-// Bytes of what is stored of an answer, but for what JSON adds.
+// Returns the bytes of an answer in its document, except those that JSON adds.
 int64_t bytes_of(const StoredResponse& response);
 
-// What a document tells without its text.
+// Returns what a document says without its text.
 StoredResponse response_facts(Document document);
 ResponseJob job_facts(Document document);
 

@@ -20,7 +20,7 @@ constexpr ChatRoute kResponses{ThinkMode::fast, CleanUp::collapse};
 constexpr std::string_view kResponsePrefix = "resp_";
 constexpr size_t kRandomDigits = 16, kTagDigits = 8;
 
-// `head`: what the id begins with.
+// Returns the last digits of an id, which depend on its owner. `head`: the id before them.
 std::string owner_tag(std::string_view owner, std::string_view head) {
   return sha256_hex(fmt::format("{} {}", head, owner)).substr(0, kTagDigits);
 }
@@ -51,7 +51,7 @@ std::string word_of(const JsonValue& item, std::string_view name) {
   return member && member->is_string() ? member->as_string() : std::string();
 }
 
-// What a client's own tool was called with is text, not JSON.
+// Reads a call of a client's own tool, whose input is text instead of JSON.
 ChatMessage custom_call(const JsonValue& item) {
   JsonWriter json;
   json.begin_object().member("input", word_of(item, "input"));
@@ -61,7 +61,7 @@ ChatMessage custom_call(const JsonValue& item) {
   return message;
 }
 
-// One item of `input`: a message, a call that the model made, or what a function answered.
+// Reads one item of `input`: a message, a call that the model made, or a function's output.
 ChatMessage read_item(Fields& fields, const JsonValue& item, const std::string& place) {
   ChatMessage message;
   const std::string type = word_of(item, "type");
@@ -92,8 +92,8 @@ ChatMessage read_item(Fields& fields, const JsonValue& item, const std::string& 
   return message;
 }
 
-// The item of a stored response that a reference means: its id begins as the response's ends. Nothing: not
-// stored. An error: the store fails.
+// Finds the item of a stored response that a reference names: an item's id contains the digits of its
+// response. Nothing when it is not stored, an Error when the store fails.
 Result<std::optional<JsonValue>> referenced_item(Service& service, const Owner& owner,
                                                  const std::string& id) {
   constexpr size_t kDigits = 24;
@@ -112,7 +112,7 @@ Result<std::optional<JsonValue>> referenced_item(Service& service, const Owner& 
   return none;
 }
 
-// A string, or a list of items.
+// Reads `input`: a string, or a list of items.
 std::vector<ChatMessage> read_input(Fields& fields, Service& service, const Owner& owner) {
   std::vector<ChatMessage> messages;
   const JsonValue* input = fields.find(kResponseFields["input"]);
@@ -154,7 +154,7 @@ std::vector<ChatMessage> read_input(Fields& fields, Service& service, const Owne
   return messages;
 }
 
-// What is asked for besides the answer; of reasoning nothing is encrypted.
+// Reads `include`. The encrypted reasoning is accepted and stays empty; anything else is refused.
 void read_include(Fields& fields) {
   for (const std::string& part : fields.texts(kResponseFields["include"])) {
     if (part == "reasoning.encrypted_content") continue;
@@ -177,7 +177,7 @@ StateLink link_turn(const std::string& previous, const std::string& id, bool sto
   return link;
 }
 
-// The input, with the instructions in front.
+// Reads the input and puts the instructions before it.
 std::vector<ChatMessage> read_turn(Fields& fields, Service& service, const Owner& owner,
                                    ResponseFacts& facts) {
   std::vector<ChatMessage> messages = read_input(fields, service, owner);
@@ -191,7 +191,7 @@ std::vector<ChatMessage> read_turn(Fields& fields, Service& service, const Owner
   return messages;
 }
 
-// The stored response that this one goes on from. Faults stay in `fields`.
+// Finds the stored response that this one continues. Faults stay in `fields`.
 std::optional<StoredResponse> read_previous(Fields& fields, Service& service, const Owner& owner,
                                             const ServedModel& model) {
   const std::string id = fields.text(kResponseFields["previous_response_id"]).value_or("");
@@ -216,7 +216,7 @@ std::optional<StoredResponse> read_previous(Fields& fields, Service& service, co
   return std::move(previous);
 }
 
-// What the answer repeats as it was sent.
+// Reads the fields that the answer repeats as they were sent.
 void read_echo(Fields& fields, ResponseFacts& facts) {
   const auto echo = [&](const Field& field, std::string& text) {
     if (const JsonValue* value = fields.find(field)) text = json_text(*value);

@@ -1,4 +1,4 @@
-// From a request to /v1/responses to what the engine is asked. Knows no route and answers nobody.
+// Translates a request to /v1/responses for the engine. Knows no route and sends no answer.
 #pragma once
 
 #include <cstdint>
@@ -41,14 +41,14 @@ struct PreparedResponse {
 // Faults stay in `fields`.
 PreparedResponse prepare_response(Service& service, Fields& fields, const ResponseOrigin& origin);
 
-// A new id, which tells whose the response is, so that every server that shares the store knows it: 16 random
-// hexadecimal digits, and 8 of a hash of them and the owner's name.
+// Makes an id of 16 random hexadecimal digits and 8 of a hash of them and the owner's name, so that every
+// server that shares the store can tell whose the response is.
 std::string new_response_id(const Owner& owner);
-// Whether the owner may know of the response of that id; otherwise it is to be as unknown as any. Ids that
-// tell of no owner are administrators'.
+// Tells whether the owner may know of the response with that id; otherwise it must look unknown. Ids without
+// an owner belong to administrators.
 bool sees_response(const Owner& owner, std::string_view id);
 
-// 404 for an id under which nothing is stored.
+// Makes a 404 for an id under which nothing is stored.
 ApiError not_stored(const std::string& id, std::string_view param = {});
 
 }  // namespace fulmar

@@ -17,7 +17,7 @@ const std::string* text_member(const JsonValue& object, std::string_view name) {
   return value && value->is_string() ? &value->as_string() : nullptr;
 }
 
-// A message as clients read it: with an id, and its text as a part.
+// Writes an input item as clients read it: with an id, and a message's text as a part.
 void write_item(JsonWriter& json, const std::string& id, const JsonValue& item) {
   const std::string *type = text_member(item, "type"), *content = text_member(item, "content");
   json.begin_object();

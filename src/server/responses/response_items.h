@@ -10,7 +10,7 @@
 
 namespace fulmar {
 
-// The field `input` as a JSON array of items, each with an id: a text becomes a user's message.
+// Returns the field `input` as a JSON array of items, each with an id; a text becomes a user's message.
 std::string input_items_json(const std::string& response_id, const JsonValue& input);
 
 // How a list is read.
@@ -20,7 +20,7 @@ struct ItemPage {
   std::string after;  // id of the item before the page; empty: from the beginning
 };
 
-// {"object":"list","data":[...],"first_id","last_id","has_more"} over the items of input_items_json.
+// Returns {"object":"list","data":[...],"first_id","last_id","has_more"} for a page of input_items_json.
 std::string items_page_json(const std::string& items, const ItemPage& page);
 
 }  // namespace fulmar

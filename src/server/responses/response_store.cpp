@@ -111,7 +111,8 @@ PromisedRoomPtr ResponseStore::promise_again(const std::string& owner, int64_t b
   return std::make_shared<const PromisedRoom>(promised_, owner, bytes);
 }
 
-// Of the owner's own, none that is a job, and not the `newest` bytes, which were `more` than promised.
+// Removes the owner's oldest answers until the bounds hold again. `more`: bytes of the new document beyond
+// its promise; `newest`: all its bytes, which do not count as held before. Never removes jobs.
 void ResponseStore::make_room(const std::string& owner, int64_t more, int64_t newest) {
   DocumentBytes before = held_by(owner);
   before.passing -= newest;
@@ -157,7 +158,7 @@ void ResponseStore::when_tried(const std::string& id, Tried then) {
   then(!waits);
 }
 
-// They may let go of this, which is not touched behind.
+// Calls the functions in `told`. Uses no member after a call, which may destroy the store.
 void ResponseStore::tell(std::vector<Tried>& told, bool written) {
   std::vector<Tried> now;
   {
@@ -180,7 +181,7 @@ std::optional<ResponseStore::Waiting> ResponseStore::waiting(const std::string& 
   return found == waiting_.end() ? std::nullopt : std::optional<Waiting>(found->second);
 }
 
-// The first of those that could not be written, or of those that were not tried.
+// Returns the oldest answer that has failed before, or that has not been tried.
 ResponseStore::WaitingById::const_iterator ResponseStore::next_to_write(bool failed) const {
   auto next = waiting_.end();
   for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
@@ -190,8 +191,8 @@ ResponseStore::WaitingById::const_iterator ResponseStore::next_to_write(bool fai
   return next;
 }
 
-// What is new at once; of those that could not be written one each time that `retry_` has passed, and while
-// they can be.
+// Writes new answers at once. Of those that failed, tries one each `retry_`, and as soon as one succeeds the
+// next at once.
 void ResponseStore::keep_writing() {
   using Clock = std::chrono::steady_clock;
   bool ended = false;
@@ -241,7 +242,7 @@ bool ResponseStore::write(const std::string& id) {
   return written;
 }
 
-// Whatever goes wrong, the answer is written or waits behind the others; false where it waits.
+// Writes an answer. On any failure, exceptions too, puts it behind the others and returns false.
 bool ResponseStore::try_to_write(const std::string& id, const Waiting& before) {
   try {
     if (write_one(id, before)) return true;

@@ -1,4 +1,4 @@
-// The answers of /v1/responses that may be asked for again, and the responses that are yet to be made in the
+// The stored answers of /v1/responses, which clients may ask for again, and the responses to be made in the
 // background. Each answer belongs to a session of the engine that holds the state after it.
 #pragma once
 
@@ -61,21 +61,21 @@ class ResponseStore {
   static constexpr ResponseBounds kInFile = {{256 * kMiB, 1024 * kMiB}, {128 * kMiB, 512 * kMiB}};
   static constexpr ResponseBounds kInMemory = {{128 * kMiB, 256 * kMiB}, {128 * kMiB, 256 * kMiB}};
 
-  // Between two tries to write what could not be written.
+  // Pause between two attempts to write answers that failed before.
   static constexpr std::chrono::milliseconds kRetry{1000};
 
-  // Null: in memory. `bounds`, `retry`: of a test.
+  // Starts the writing thread. `documents` null: in memory. `bounds`, `retry`: set by tests only.
   explicit ResponseStore(std::unique_ptr<DocumentStore> documents = nullptr,
                          std::optional<ResponseBounds> bounds = {}, std::chrono::milliseconds retry = kRetry);
   ~ResponseStore();  // stores what was put
 
-  // Promises an owner room for an answer of about so many bytes, or says why there is none.
+  // Reserves about `bytes` for an owner's answer, or says why there is no room.
   std::optional<ApiError> promise(const std::string& owner, int64_t bytes, PromisedRoomPtr& room);
-  // Promises it to a response that was accepted before: it counts, whatever the bounds say.
+  // Reserves them for a response that was accepted before: they count, but no bound applies.
   PromisedRoomPtr promise_again(const std::string& owner, int64_t bytes);
 
-  // Never waits for the documents, and refuses nothing: they are written on a thread of their own, and what
-  // cannot be is kept and tried again, one each `retry`. Ends the job of the same id once it is stored.
+  // Stores an answer without waiting and never refuses it: a thread writes it and retries failed ones, one
+  // each `retry`. Ends the job of the same id once the answer is stored.
   void put(StoredResponse response);
   // Calls `then` once what was put under that id has been tried to write: whether it is written. At once
   // where nothing of that id waits for its first try, else on the thread that writes.
@@ -84,20 +84,21 @@ class ResponseStore {
   // Notes how often a job was begun, without waiting.
   void note_attempts(const std::string& id, int64_t attempts);
 
-  // These wait for the documents, but for no other that is written.
-  // Notes how often a job was begun, behind what was noted before; once it has returned true the note
-  // outlives the process.
+  // Records how often a job was begun, after all earlier notes; once it has returned true, the record
+  // outlives the process. Waits for the store, as the next ones do, but not for answers that are yet to be
+  // written.
   bool count_attempt(const std::string& id, int64_t attempts);
-  // Once it has returned nothing the job outlives the process; otherwise says why it is refused.
+  // Stores a job. Once it has returned nothing, the job outlives the process; otherwise returns why it is
+  // refused.
   std::optional<ApiError> put_job(const ResponseJob& job);
   // Stores the answer of a job that was not made, and ends the job; where that fails both are as before.
   Status end_job(const StoredResponse& answer);
   Status drop_job(const std::string& id);
   // Ids, owners and attempts of the jobs, the oldest first. An error: the documents cannot tell.
   Result<std::vector<ResponseJob>> jobs();
-  // One whose text is damaged comes without it. An error: the documents cannot tell.
+  // Finds a job; one with a damaged text comes without request and answer. An Error when the store fails.
   Result<std::optional<ResponseJob>> find_job(const std::string& id);
-  // An error: the documents cannot tell whether it is there.
+  // Finds an answer. An Error when the store fails, so that it may or may not be there.
   Result<std::optional<StoredResponse>> find(const std::string& id);
   // Removes it; without its json, tools, input and calls. Waits for a write of it that has begun, which would
   // bring it back.
@@ -106,7 +107,7 @@ class ResponseStore {
   std::vector<StoredResponse> take_expired();
   // Returns why the documents fail; nothing where they work.
   std::string trouble();
-  // At the end calls `lost` with how many answers nobody will find, where there are any.
+  // Sets a function that is called at the end with the number of answers that could not be stored, if any.
   void on_lost(std::function<void(int64_t)> lost);
   // Waits until all that was put has been tried to write.
   void settle();

@@ -134,8 +134,8 @@ void cancel_response(std::shared_ptr<Call> call) {
   told ? background.cancel(id) : tell_stored();
 }
 
-// One in the background is told to have ended once that is written: before, a server that dies has it made
-// again.
+// Answers with a response. An end in the background is reported only once it is written: before that, a crash
+// would make the response again, with another answer.
 void show_response(std::shared_ptr<Call> call) {
   const std::string id = call->argument();
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));

@@ -46,7 +46,7 @@ void ResponsesWriter::write_part(JsonWriter& json, const Item& item, const std::
   json.end_object();
 }
 
-// `whole`: with what it contains.
+// Writes an item. `whole`: with its content.
 void ResponsesWriter::write_item(JsonWriter& json, const Item& item, bool whole) const {
   const std::string_view state = !whole                    ? "in_progress"
                                  : status() == "completed" ? "completed"
@@ -94,7 +94,7 @@ JsonWriter ResponsesWriter::begin_event(std::string_view type) {
   return json;
 }
 
-// An event on the last item.
+// Begins an event about the last item.
 JsonWriter ResponsesWriter::begin_item_event(std::string_view type) {
   JsonWriter json = begin_event(type);
   json.member("item_id", items_.back().id).member("output_index", items_.size() - 1);
@@ -285,8 +285,8 @@ std::string ResponsesWriter::write_failure(const ApiError& error) {
   return write_pending("failed");
 }
 
-// The whole answer, stored where asked for. A cancelled turn leaves no state behind, hence nothing to
-// continue.
+// Writes the whole answer and stores it if asked to. A cancelled turn is not stored: it has no state to
+// continue from.
 std::string ResponsesWriter::finish(const Totals& totals) {
   JsonWriter json;
   write_response(json, status(), &totals);

@@ -96,8 +96,8 @@ inline constexpr JsonShape kResponseEvent{
 
 class ResponsesWriter : public Writer {
  public:
-  // What is to be stored is put into the service's store when the answer is complete, unless it is made in
-  // the background.
+  // Stores the complete answer in the service's store, if the request asks for it; in the background the job
+  // does that.
   ResponsesWriter(std::shared_ptr<Service> service, std::shared_ptr<const ResponseFacts> facts);
 
   Family family() const override { return Family::openai; }
@@ -105,12 +105,12 @@ class ResponsesWriter : public Writer {
   void write_piece(const Piece& piece, std::vector<std::string>& events) override;
   void write_closing(const Totals& totals, std::vector<std::string>& events) override;
   std::string write_whole(std::vector<Choice> choices, const Totals& totals) override;
-  // The answer before there is one: "queued", "in_progress" or "cancelled".
+  // Writes the answer before it is made; `status`: "queued", "in_progress" or "cancelled".
   std::string write_pending(std::string_view status) const;
   std::string write_failed_event(const ApiError& error) override;
-  // In the background: the answer that says so.
+  // Writes the error of a failed engine; in the background an answer with the status "failed".
   std::string write_failure(const ApiError& error) override;
-  // The whole answer, or what says why there is none, as it is stored.
+  // Makes the stored form of an answer, which is whole or says why there is none.
   StoredResponse as_stored(std::string json) const;
 
  private:

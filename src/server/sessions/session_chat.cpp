@@ -39,7 +39,7 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Of all models: by level, newest first within one as the engine lists them.
+// Lists the sessions of all models: by level, newest first within one as the engine lists them.
 Result<std::vector<SessionInfo>> all_sessions(const Call& call) {
   std::vector<SessionInfo> sessions;
   for (const ServedModelPtr& model : call.service().models.one_per_ladder()) {

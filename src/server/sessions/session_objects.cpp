@@ -37,8 +37,8 @@ ApiError unknown_session(const std::string& id) {
   return {404, "The session '" + id + "' does not exist", "session_id", "session_not_found", {}};
 }
 
-// The session id of the path; nothing, and the call answered, when it can be none. To look for one of the
-// server's own finds none.
+// Returns the session id in the path. For an invalid id answers the call and returns nothing. Reading one of
+// the server's own sessions is answered as for an unknown one.
 std::optional<std::string> addressed_session(Call& call) {
   const std::string& id = call.argument();
   if (is_session_id(id)) return id;
@@ -47,7 +47,7 @@ std::optional<std::string> addressed_session(Call& call) {
   return std::nullopt;
 }
 
-// The model of the query's `model`, else the default one.
+// Returns the model of the query's `model`, else the default one.
 ServedModelPtr addressed_model(const Call& call) {
   const std::string* name = call.request().query.find("model");
   return call.service().models.find(call.owner(), name ? std::string_view(*name) : std::string_view(),
@@ -84,8 +84,8 @@ Result<std::set<std::string>> owners_of(const Call& call, const std::string& id)
   return owners;
 }
 
-// The caller's own session of that id; for an administrator who has none such, the one that another owner
-// has. Nothing, and the call answered, when there is none, several owners have one, or the store cannot tell.
+// Finds the caller's own session of that id; an administrator without one gets that of another owner. Answers
+// the call and returns nothing when there is none, when several owners have one, or when the store fails.
 std::optional<Found> find_session(Call& call, const std::string& id) {
   auto own = owned_session(call, call.owner(), id);
   const bool asks_others = own.ok() && !*own && call.owner().administers && call.service().keys;
@@ -111,12 +111,12 @@ std::optional<Found> find_session(Call& call, const std::string& id) {
   return std::nullopt;
 }
 
-// What is said of a session that could not be read; it was there when it was looked for.
+// Returns the error for a session that could not be read though it was found before.
 ApiError unread(const Error& error) {
   return error.kind == ErrorKind::not_found ? api_error(error) : store_failed(kStore);
 }
 
-// What is said of a state that was not taken.
+// Returns the error for a state that was refused.
 ApiError untaken(const Error& error) {
   return error.kind == ErrorKind::unavailable ? store_failed(kStore) : api_error(error);
 }
@@ -157,7 +157,7 @@ struct Listed {
   ServedModelPtr model;
 };
 
-// Of all models, in the order of their ids.
+// Lists the sessions of all models with ids after `after`, sorted by id, except the server's own.
 Result<std::vector<Listed>> sessions_behind(const Call& call, const std::string& after) {
   std::vector<Listed> sessions;
   for (const ServedModelPtr& model : call.service().models.one_per_ladder()) {

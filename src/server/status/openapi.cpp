@@ -34,7 +34,7 @@ void write_reference(JsonWriter& json, std::string_view component) {
 
 std::string component_of(const FieldGroup& group) { return fmt::format("fields.{}", group.name); }
 
-// One of them, or the only one.
+// Writes the only item, or "anyOf" with all of them.
 template <class Item, class Write>
 void write_choice(JsonWriter& json, const Item& items, const Write& write) {
   if (items.size() == 1) return write(*items.begin());
@@ -119,7 +119,7 @@ void write_request(JsonWriter& json, const Route& route) {
 
 void write_shape(JsonWriter& json, const JsonValue& shape);
 
-// One word of a text: a type, "=" and a text, or "@" and a name.
+// Writes the schema of one word of a shape: a type, "=" and a text, or "@" and a name.
 void write_word(JsonWriter& json, std::string_view word) {
   if (word.starts_with('@')) return write_reference(json, word.substr(1));
   json.begin_object();
@@ -184,7 +184,7 @@ void gather(const JsonShape& shape, Shapes& all) {
   for (const JsonShape* part : shape.parts.all()) gather(*part, all);
 }
 
-// The shapes of a route's errors.
+// Returns the shapes of a route's errors.
 std::vector<const JsonShape*> errors_of(const Route& route) {
   std::vector<const JsonShape*> shapes = {&error_shape(route.family)};
   if (route.family_of_body) shapes.push_back(&error_shape(Family::native));
@@ -192,7 +192,8 @@ std::vector<const JsonShape*> errors_of(const Route& route) {
   return shapes;
 }
 
-// By what is looked at before the handler, what the body may name, and what the route says.
+// Returns the error statuses of a route: by the checks before its handler, by what its body may name, and by
+// its declaration.
 std::set<int> statuses_of(const Route& route) {
   std::set<int> statuses = {400, 421, 500, 503};
   if (route.access != Access::open) statuses.insert({401, 403, 429});

@@ -43,7 +43,7 @@ DeviceMemory sum_of(std::span<const DeviceMemory> devices) {
   return sum;
 }
 
-// In the units of the Albatross worker.
+// Writes memory in the units of the Albatross worker.
 void write_memory(JsonWriter& json, const DeviceMemory& memory) {
   constexpr double kMiB = 1 << 20;
   const auto used = static_cast<double>(memory.total - memory.free);
@@ -127,7 +127,7 @@ void respond_unavailable(Call& call, std::string_view text) {
   call.respond_json(json.end_object().take(), 503);
 }
 
-// Null, and the call answered, when no model is loaded.
+// Returns the default model. Null, with the call answered, when none is loaded or an engine has failed.
 ServedModelPtr ready_model(Call& call) {
   ServedModelPtr model = default_model(call.service());
   if (!model) {
@@ -143,14 +143,16 @@ ServedModelPtr ready_model(Call& call) {
   return model;
 }
 
-// Of the store of sessions; one that was wanted and is not there has failed.
+// Returns the health of the session store. A store that was asked for but could not be opened counts as
+// failed.
 StoreHealth store_condition(const Service& service) {
   StoreHealth health = service.models.store_health();
   if (health.trouble.empty()) health.trouble = service.options.sessions_in_memory;
   return health;
 }
 
-// A store that fails is no reason to send requests elsewhere: they are answered, and their turns wait for it.
+// Writes "ok" or "degraded". A failing store does not make the status unhealthy: requests are still answered,
+// and their turns wait to be stored.
 void write_condition(JsonWriter& json, const Call& call) {
   const StoreHealth store = store_condition(call.service());
   std::string responses = call.service().families.response_trouble(call.service());
@@ -167,7 +169,8 @@ void write_condition(JsonWriter& json, const Call& call) {
   json.key("response_store").begin_object().member("error", told(responses)).end_object();
 }
 
-// As ready_model; null, too, while the server ends: load balancers are to send nothing more.
+// Returns a model as ready_model() does; null, with the call answered, while the server shuts down, so that
+// load balancers send nothing more.
 ServedModelPtr healthy_model(Call& call) {
   if (!call.service().draining) return ready_model(call);
   respond_unavailable(call, "Server is shutting down");

@@ -70,13 +70,13 @@ void server_status(std::shared_ptr<Call> call);    // /v1/server/status
 void slots(std::shared_ptr<Call> call);            // /slots
 void properties(std::shared_ptr<Call> call);       // /props
 
-// One entry for each device that loaded models run on.
+// Lists each device that loaded models run on, once.
 std::vector<DeviceMemory> device_memories(const Service& service);
-// The figures of all loaded models together, of requests those that the caller may know of.
+// Returns the figures of all loaded models together, with only those requests that the caller may see.
 EngineStats stats_seen_by(const Call& call);
-// One request as an object; `finished`: it is over.
+// Writes one request as an object. `finished`: it has ended.
 void write_request(JsonWriter& json, const RequestStatus& request, bool finished = false);
-// The newest request that is neither waiting nor done, or null.
+// Writes the newest request that is neither waiting nor done, or null.
 void write_active_request(JsonWriter& json, const EngineStats& stats);
 
 }  // namespace fulmar
