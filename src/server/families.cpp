@@ -1,4 +1,4 @@
-// Making them.
+// Makes the stores and caches of the families.
 #include "server/families.h"
 
 #include <utility>

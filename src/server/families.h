@@ -1,4 +1,4 @@
-// Makes what families of routes own: the only place that knows all of them.
+// Makes the state of all families of routes: the only place that knows all of them.
 #pragma once
 
 #include <memory>

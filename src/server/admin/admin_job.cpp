@@ -1,4 +1,4 @@
-// Jobs and fields of administration.
+// Queues jobs of administration and reads the fields that they share.
 #include "server/admin/admin_job.h"
 
 namespace fulmar {

@@ -1,4 +1,4 @@
-// What the routes that load and remove things share.
+// Helpers that all routes for loading and removing share.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// From the fields of administration requests to the administrator, and back.
+// Translates administration requests for the ModelAdmin and writes its results as answers.
 #include "server/admin/loading.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Files and weights to one name.
+// Reads the files and weights of a mixture of tuned states.
 #include "server/admin/mixture.h"
 
 #include <fmt/format.h>

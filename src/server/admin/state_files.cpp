@@ -1,4 +1,4 @@
-// A form to a file, and files to a list.
+// Reads uploaded files from forms and lists the stored ones.
 #include "server/admin/state_files.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Anthropic's Messages API: its requests in the server's own words, its answers by MessagesWriter.
+// Anthropic's Messages API: translates its requests to the server's own fields; MessagesWriter writes the
+// answers.
 #pragma once
 
 #include <memory>

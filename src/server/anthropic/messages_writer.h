@@ -1,5 +1,5 @@
-// Answers of Anthropic's Messages API, whole and as events: blocks of thinking, text and calls of tools, one
-// after the other.
+// Answers of Anthropic's Messages API, whole and as events: a sequence of blocks with thinking, text and tool
+// calls.
 #pragma once
 
 #include <optional>

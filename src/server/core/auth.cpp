@@ -1,4 +1,4 @@
-// The decisions about keys.
+// Checks passwords and keys against what a route asks for.
 #include "server/core/auth.h"
 
 #include "net/secret.h"

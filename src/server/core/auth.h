@@ -1,4 +1,4 @@
-// Who may call what (docs/http.md, "Keys"): decisions over a password, keys, a request and its body.
+// Decides who may call which route (docs/http.md, "Keys") from a password, the keys, a request and its body.
 #pragma once
 
 #include <cstdint>

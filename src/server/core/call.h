@@ -1,4 +1,4 @@
-// One request on its way through the server: what handlers read and how they answer.
+// One request from arrival to answer: what handlers read, and how they answer.
 #pragma once
 
 #include <atomic>

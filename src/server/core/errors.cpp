@@ -1,4 +1,4 @@
-// Error bodies of each family. Knows no route.
+// Writes the error bodies of each family. Knows no route.
 #include "server/core/errors.h"
 
 #include <fmt/format.h>

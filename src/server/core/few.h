@@ -1,4 +1,4 @@
-// A list of a few constants that is a constant itself.
+// A constexpr list with a fixed capacity, for tables of constants.
 #pragma once
 
 #include <array>

@@ -1,6 +1,7 @@
-// What a request may say: each field of a body is declared once, in a group beside the parser that reads it,
-// and Fields (fields.h), /openapi.json, docs/api.md and the rule of kept fields know it from there. A parser
-// names a field as kGroup["name"], which does not compile where the group lacks it or declares another kind.
+// Declarations of request fields. Each field of a body is declared once, in a group beside the parser that
+// reads it; Fields (fields.h), /openapi.json, docs/api.md and the rule of kept fields use that declaration. A
+// parser names a field as kGroup["name"], which does not compile if the group lacks it or declares another
+// type.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How the events of a stream travel: what stands around each one and what ends them. Knows no family's
+// How the events of a stream are framed: the text around each one and the mark at the end. Knows no family's
 // shapes.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Looking at the bytes.
+// Scans a body for what makes its work heavy.
 #include "server/core/job_weight.h"
 
 #include <algorithm>

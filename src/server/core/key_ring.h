@@ -1,4 +1,4 @@
-// The keys that are in force, what each has used, and whether it may go on. Thread-safe; the time is handed
+// The valid keys, what each has used, and whether it is within its limits. Thread-safe; the time is handed
 // in.
 #pragma once
 
@@ -35,7 +35,7 @@ enum class Grant : uint8_t {
   by_name,  // in full: the route changes the server for all
 };
 
-// One key's account. Lives on for requests under way when the key is removed.
+// One key's account. Requests that still run when the key is removed keep it alive.
 class KeyAccount {
  public:
   using Clock = RateLimit::Clock;
@@ -46,10 +46,10 @@ class KeyAccount {
   void change(ApiKey key, Clock::time_point now);
 
   // Counts a request, or says why it is refused: 403 for a path that the key does not open, 429 with the time
-  // to wait beyond a limit a minute.
+  // to wait when a limit per minute is reached.
   std::optional<ApiError> admit_request(std::string_view path, Grant grant, Clock::time_point now);
   // Takes `rows` more and charges their prompts, or says why not: 400 for more rows than the key may ever
-  // have, 429 for more than it may have now.
+  // have at once, 429 for more than it may have now.
   std::optional<ApiError> admit_rows(int64_t rows, int64_t prompt_tokens, Clock::time_point now);
   // Takes rows that were admitted before, by a server that has ended: they count, whatever the limits say.
   void take_up_rows(int64_t rows, int64_t prompt_tokens, Clock::time_point now);
@@ -82,10 +82,10 @@ class KeyAccount {
 
 using KeyAccountPtr = std::shared_ptr<KeyAccount>;
 
-// Returns what the work of a removed key ends with; nothing for a key in force and for no key.
+// Returns the error that ends the work of a removed key; nothing for a valid key and without a key.
 std::optional<ApiError> refuse_revoked(const KeyAccountPtr& account);
 
-// Rows of an account, given back when this goes.
+// Rows taken from an account; the destructor gives them back.
 class RowLease {
  public:
   RowLease() = default;
@@ -105,7 +105,7 @@ class RowLease {
   int64_t rows_ = 0;
 };
 
-// What a response in the background goes on to use of its client's key.
+// The part of its client's key that a background response keeps using.
 struct KeyShare {
   std::shared_ptr<KeyAccount> account;  // null: no account
   RowLease rows;
@@ -113,7 +113,7 @@ struct KeyShare {
 
 class KeyRing {
  public:
-  // Puts `keys` in the place of those before. Accounts of names that stay go on, the others are revoked.
+  // Replaces all keys. Accounts whose names stay are continued, the others are revoked.
   void replace(std::vector<ApiKey> keys, KeyAccount::Clock::time_point now);
 
   // Returns the account whose key is `offered`, or null.

@@ -1,5 +1,5 @@
-// The sole user of prometheus-cpp: our own counters live in its registry, the engine's figures are converted
-// at each scrape.
+// Implements Metrics with prometheus-cpp: the server's own counters live in its registry, the engine's
+// figures are converted at each scrape.
 #include "server/core/metrics.h"
 
 #include <prometheus/counter.h>

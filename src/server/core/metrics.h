@@ -1,5 +1,5 @@
-// Counters and histograms for Prometheus (names: docs/http.md, "Health and figures"). Thread-safe.
-// Metrics.cpp alone includes the library.
+// Counters and histograms for Prometheus (names: docs/http.md, "Health and figures"). Thread-safe. Only
+// metrics.cpp includes the library.
 #pragma once
 
 #include <cstdint>

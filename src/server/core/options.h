@@ -1,4 +1,4 @@
-// What the server can be told at start.
+// Options and limits of a server, set at its start.
 #pragma once
 
 #include <chrono>

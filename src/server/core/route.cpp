@@ -1,4 +1,4 @@
-// Filling in a path.
+// Fills in the "*" of a path.
 #include "server/core/route.h"
 
 namespace fulmar {

@@ -1,4 +1,4 @@
-// One line of the table of routes: what a handler is, and where its work is done.
+// One entry of the table of routes: its handler, who may call it, and which threads do its work.
 #pragma once
 
 #include <memory>

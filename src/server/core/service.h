@@ -1,4 +1,4 @@
-// What all calls of a server share.
+// The state that all calls of a server share.
 #pragma once
 
 #include <atomic>

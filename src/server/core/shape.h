@@ -1,5 +1,5 @@
-// What routes answer, declared beside the code that writes it: /openapi.json is made from it, and every
-// answer in the tests of the server is held against it.
+// Shapes of answers, declared beside the code that writes them. /openapi.json is made from them, and the
+// tests check every answer against them.
 #pragma once
 
 #include <string_view>

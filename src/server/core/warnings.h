@@ -1,5 +1,5 @@
-// Telling clients what of their request was not kept though it is answered: the header Fulmar-Warning and the
-// member `warnings`.
+// Warnings for clients whose request is answered though parts of it had no effect or were not stored: the
+// header Fulmar-Warning and the member `warnings`.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Reading what the answer must be, and compiling it.
+// Reads the rules for an answer and compiles them to a constraint.
 #include "server/generate/answer_rules.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// Structured output (constrained answers): what a request says of functions and of its answer's form
-// (docs/structured-output.md, docs/http.md "Tool calls"), and the grammar that follows from it. Which members
-// say so is constraint_fields.h's.
+// Structured output (constrained answers): reads what a request says about functions and the form of its
+// answer (docs/structured-output.md, docs/http.md "Tool calls") and builds the grammar from it.
+// constraint_fields.h lists the members that say so.
 #pragma once
 
 #include <list>
@@ -35,9 +35,9 @@ struct ToolUse {
 // /v1/responses.
 enum class ToolForm : uint8_t { nested, flat };
 
-// Faults stay in `fields`. With tool_choice "none" nothing is offered to the model. Tools of types that only
-// other servers run ("web_search", ...) are left out, unless one of them has to be called. With
-// "allowed_tools" the model is told of those alone.
+// Reads the tools. Faults stay in `fields`. With tool_choice "none" no tool is shown to the model; with
+// "allowed_tools" only those are. Tools of types that only other servers run ("web_search", ...) are left
+// out, unless one of them must be called.
 ToolUse read_tools(Fields& fields, ToolForm form);
 
 // Returns the calls to look for in the answer. `marks`: those of the model's template.
@@ -61,8 +61,8 @@ struct AnswerRules {
   // How JSON is written; nothing: as the server does by default.
   std::optional<Whitespace> whitespace;
   std::optional<MemberOrder> order;
-  // One of these has to be called; with an object or a schema, that or a call; with `or_text`, any text, and
-  // perhaps calls behind it.
+  // Functions that may be called. The answer must be one of these calls; or, with an object or a schema, that
+  // or a call; or, with `or_text`, any text that may be followed by calls.
   std::vector<CallableTool> calls;
   bool or_text = false;
   bool several_calls = true;

@@ -1,4 +1,4 @@
-// Reading chats.
+// Reads messages and renders them with the model's chat template.
 #include "server/generate/chat_intake.h"
 
 #include <fmt/format.h>

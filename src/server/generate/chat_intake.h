@@ -1,4 +1,4 @@
-// From `messages` and the fields around them to prompt text, for every route that takes chats.
+// Turns `messages` and the fields around them into prompt text, for every chat route.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Which constraints are forgotten first.
+// Decides which constraints are evicted first.
 #include "server/generate/constraint_cache.h"
 
 #include <algorithm>

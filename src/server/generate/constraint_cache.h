@@ -1,5 +1,5 @@
-// Compiled constraints, remembered for each owner alone: what one owner has compiled saves nobody else's
-// time, so that times tell nothing of others. Knows nothing of requests and of schemas.
+// A cache of compiled constraints, separate for each owner: a shared one would reveal by its speed what
+// others have compiled. Knows nothing of requests and schemas.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct CompiledRules {
   std::vector<std::string> warnings;
 };
 
-// Thread-safe. Holds the latest constraints of each owner within bounds for one; where all together are
-// beyond theirs, the owner that holds most loses its oldest.
+// Thread-safe. Holds the latest constraints of each owner within a bound per owner. Beyond the bound for all
+// owners together, the owner that holds most loses its oldest.
 class ConstraintCache {
  public:
   struct Bound {

@@ -1,4 +1,4 @@
-// Reading constraints.
+// Reads the members that constrain an answer.
 #include "server/generate/constraint_fields.h"
 
 #include <fmt/format.h>

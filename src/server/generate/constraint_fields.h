@@ -1,5 +1,5 @@
-// The members of a request by which its answer is constrained, in whatever API they come from: one list,
-// which every route that generates reads (read_generation), so that none of them is dropped without a word.
+// The members of a request that constrain its answer, of every API: one list that every generating route
+// reads (read_generation), so that none is silently ignored.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// The fields of docs/http.md, "Generation parameters", one after the other.
+// Reads the fields of docs/http.md, "Generation parameters".
 #include "server/generate/generation.h"
 
 #include <fmt/format.h>

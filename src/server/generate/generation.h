@@ -1,5 +1,5 @@
-// Generation parameters of every route (docs/http.md, "Generation parameters"): defaults as data, fields to a
-// plain struct. Knows no route and no engine.
+// Generation parameters of every route (docs/http.md, "Generation parameters"): the defaults as data, and the
+// reader of the fields. Knows no route and no engine.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ inline constexpr FieldTable kSamplingFields{
      {"temperature_last", Takes::boolean(), "temperature after top_k and top_p", "false"},
      {"logit_bias", Takes::object(), "token id to a number from -100 to 100"}}};
 
-// Which stops hold when a request names none. The end token holds besides, always.
+// Stops that apply when a request names none. The end token applies always.
 enum class DefaultStops : uint8_t {
   end_only,
   turn,       // blank line, or the model begins to speak for the user
@@ -63,7 +63,7 @@ enum class DefaultStops : uint8_t {
   infill,     // the marker of the fill-in-the-middle template
 };
 
-// One column of docs/http.md, "Generation parameters".
+// Defaults of a route: one column of docs/http.md, "Generation parameters".
 struct GenerationDefaults {
   int64_t max_tokens;
   double temperature;

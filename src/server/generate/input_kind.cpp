@@ -1,4 +1,4 @@
-// Looking at the members.
+// Looks at which members a body has.
 #include "server/generate/input_kind.h"
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Models, sessions and rows.
+// Reads models and sessions and submits rows to the engine.
 #include "server/generate/intake.h"
 
 #include <fmt/format.h>

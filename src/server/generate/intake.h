@@ -1,5 +1,5 @@
-// From a family's parser to the engine: the model and session that a request means, and the hand-over of its
-// rows. Knows no family's shapes.
+// The steps between a family's parser and the engine: finds the model and the session that a request names,
+// and submits its rows. Knows no family's shapes.
 #pragma once
 
 #include <memory>
@@ -90,14 +90,14 @@ struct Submission {
 // byte for byte.
 std::optional<ReasoningMode> split_of(const Submission& submission);
 
-// Makes the rows of a submission that no call waits for, for submission.owner, but for their listener. Adds
-// what of it is not kept to `warnings`. Says why there are none.
+// Makes the rows of a background submission, which no call waits for, owned by submission.owner and still
+// without a listener. Adds to `warnings` what has no effect. Returns the fault if there is one.
 std::optional<ApiError> make_request(Service& service, Submission submission, Request& request,
                                      std::vector<std::string>& warnings);
-// Hands them to the engine. Nothing: it has taken them.
+// Submits them to the engine; returns the fault if it refuses them.
 std::optional<ApiError> submit_request(const Service& service, Engine& engine, Request request);
 
-// Refuses what is too large, hands the rows to the engine and answers the call, now or later.
+// Refuses what is too large, else submits the rows to the engine and answers the call, now or later.
 void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<Writer> writer);
 
 // Ids for requests, unique and not guessable: "<prefix><24 hex digits>".

@@ -1,4 +1,4 @@
-// The vocabulary, and what is kept of it.
+// Lists the known fields and checks requests against them.
 #include "server/generate/kept_fields.h"
 
 #include <fmt/format.h>
@@ -16,8 +16,9 @@ namespace {
 
 using enum Unkept;
 
-// Where a field of our own is told of instead of refused, and fields that no route has. Told are those that
-// clients of some server send without asking their users, and what the wire contract calls ignored.
+// Fields of our own whose absence on a route is a warning instead of a refusal, and fields that no route has.
+// Warned of, not refused, are those that some clients send without asking their users, and those that
+// docs/http.md calls ignored.
 constexpr KnownField kFields[] = {
     // Sampling, which batches and translations have fixed.
     {"top_k", told},
@@ -212,7 +213,7 @@ constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
     {"enable_think", "think"},
 };
 
-// Of the keys that nobody knows, a warning shows so many, and no longer ones.
+// A warning about unknown keys shows at most this many, and none that is longer.
 constexpr size_t kShownKeys = 8;
 constexpr size_t kLongestShownKey = 40;
 

@@ -1,6 +1,5 @@
-// The one rule for fields that a route does not keep: whatever any API that Fulmar speaks has as a field of a
-// generating request is kept, refused by name, or taken and told of; keys that nobody knows are told of.
-// Knows no call.
+// The rule for fields that a route does not use. A field that any API has and that this route lacks is either
+// refused by name or accepted with a warning; keys that no API has get a warning, too. Knows no call.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Writing log-probabilities.
+// Writes log-probabilities.
 #include "server/generate/logprobs.h"
 
 namespace fulmar {

@@ -1,4 +1,4 @@
-// Loading on demand.
+// Loads a model before its request goes on.
 #include "server/generate/named_model.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// Models that clients name and that lie in the folder of models: they are loaded when they are asked for, as
+// Loads models on request: a model that a client names and that lies in the folder of models is loaded, as
 // clients of Ollama expect.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The listener behind every generating route.
+// The listener of every generating route.
 #include "server/generate/reply.h"
 
 #include <algorithm>

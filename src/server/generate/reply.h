@@ -1,5 +1,6 @@
-// From the engine's events to one HTTP answer, whole or streamed, in whatever family's words. Owns grouping
-// by chunk_size, the split of reasoning, usage and the moment at which a stream begins.
+// Turns the engine's events into one HTTP answer, whole or streamed, in any family's shape. Decides how many
+// tokens an event has (chunk_size), splits off reasoning, counts usage and picks the moment at which a stream
+// begins.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Which ids of sessions clients may send. Knows no call.
+// Decides which session ids clients may send. Knows no call.
 #pragma once
 
 #include <optional>

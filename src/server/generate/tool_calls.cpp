@@ -1,4 +1,4 @@
-// Finding the marks and reading what stands between them.
+// Finds the marks around calls and parses what lies between them.
 #include "server/generate/tool_calls.h"
 
 #include <fmt/format.h>

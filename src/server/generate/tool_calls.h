@@ -1,5 +1,5 @@
-// Tool calls (function calling): parted from the text of an answer while it streams (docs/http.md, "Tool
-// calls"). Sees text only.
+// Tool calls (function calling): separates calls from the text of an answer while it streams (docs/http.md,
+// "Tool calls"). Sees text only.
 #pragma once
 
 #include <string>
@@ -41,8 +41,8 @@ class CallEnd {
   bool escaped_ = false;
 };
 
-// A call appears once its closing mark has been read; marks around anything but a call of a known function
-// stay text. The joined result does not depend on how the text was cut.
+// A call is returned once its closing mark has been read; marks around anything but a call of a known
+// function stay text. The joined result does not depend on how the text was cut into pieces.
 class ToolCallSplitter {
  public:
   explicit ToolCallSplitter(ExpectedCalls expected) : expected_(std::move(expected)) {}

@@ -1,5 +1,5 @@
-// Requests of other APIs in the words of our own: a body is taken apart and put together again under the
-// names that Fields reads. Pure; knows no route.
+// Translates bodies of other APIs: takes their members apart and puts them together under the names that
+// Fields reads. Pure; knows no route.
 #pragma once
 
 #include <initializer_list>

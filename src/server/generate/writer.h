@@ -1,5 +1,5 @@
-// What an answer consists of, and the interface through which each family writes it. Knows no engine thread
-// and no socket: pure formatting.
+// The parts of an answer, and the interface through which each family formats it. Pure: knows no engine
+// thread and no socket.
 #pragma once
 
 #include <cstdint>

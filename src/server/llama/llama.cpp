@@ -1,4 +1,4 @@
-// llama.cpp's fields in the server's own words.
+// Translates llama.cpp's fields to the server's own.
 #include "server/llama/llama.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// llama.cpp's own routes: text to text, filling in, and what a chat becomes.
+// llama.cpp's own routes: completion, infill, and rendering a chat to its prompt.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The figures of several engines as one.
+// Adds up the figures of several engines.
 #pragma once
 
 #include "base/owner.h"

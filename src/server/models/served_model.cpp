@@ -1,4 +1,4 @@
-// Names and the list of loaded models.
+// Resolves names and keeps the list of loaded models.
 #include "server/models/served_model.h"
 
 #include <fmt/format.h>

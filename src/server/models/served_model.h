@@ -1,4 +1,5 @@
-// What the server knows of a loaded model, and finding one by any of its names (docs/http.md, "Model names").
+// Facts about a loaded model, and the registry that finds one by any of its names (docs/http.md, "Model
+// names").
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Adapters (low-rank changes of a model's weights), which this server does not have: clients of
-// rwkv_lightning ask for them at start and take a clear no.
+// Adapters (LoRA), which this server does not have: clients of rwkv_lightning ask for them at start and get
+// an explicit refusal.
 #pragma once
 
 #include <memory>

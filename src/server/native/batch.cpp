@@ -1,4 +1,4 @@
-// The plain batch routes: they differ in defaults only.
+// The plain batch routes, which differ only in their defaults.
 #include "server/native/batch.h"
 
 #include "server/native/native_batch.h"

@@ -1,4 +1,4 @@
-// Giving out branch indices.
+// Hands out branch indices.
 #include "server/native/branch_indices.h"
 
 #include <fmt/format.h>

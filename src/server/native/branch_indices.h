@@ -1,5 +1,5 @@
-// The numbers of the branches of a session tree (docs/http.md, "Branching sessions"): each request on one
-// tree gets an index of its own to store its state under. Knows no engine.
+// The indices of the branches of a session tree (docs/http.md, "Branching sessions"): concurrent requests on
+// one tree get different indices to store their states under. Knows no engine.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Where the new state lies, in whole answers and in streams.
+// Adds the index of the new state to whole answers and streams.
 #include "server/native/branch_writer.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Answers of a turn on a session tree: native ones that also say under which index the new state lies.
+// Answers of a turn on a session tree: native answers with the index of the new state.
 #pragma once
 
 #include <memory>

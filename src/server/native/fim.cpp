@@ -1,4 +1,4 @@
-// Pairs of prefix and suffix to raw prompts.
+// Joins pairs of prefix and suffix to raw prompts.
 #include "server/native/fim.h"
 
 #include <algorithm>

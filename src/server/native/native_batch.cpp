@@ -1,4 +1,4 @@
-// The common path of native batch routes.
+// The steps that all native batch routes share.
 #include "server/native/native_batch.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What all native batch routes share: raw prompts in, one row each, native answers out. A route is a few
-// words of data and a list of prompts.
+// Shared by all native batch routes: raw prompts in, one row each, native answers out. A route adds its
+// defaults and its list of prompts.
 #pragma once
 
 #include <memory>

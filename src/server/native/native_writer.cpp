@@ -1,4 +1,4 @@
-// The shapes of native answers.
+// Writes the shapes of native answers.
 #include "server/native/native_writer.h"
 
 namespace fulmar {

@@ -1,5 +1,5 @@
-// Answers of the native family: batches of raw prompts (docs/http.md, "Batches"). Shapes that differ from
-// route to route are two words of data.
+// Answers of the native family: batches of raw prompts (docs/http.md, "Batches"). NativeShape holds what
+// differs between routes.
 #pragma once
 
 #include <string_view>

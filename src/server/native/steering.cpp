@@ -1,4 +1,4 @@
-// Requests are looked for on every loaded model: ids are unique in the process.
+// Looks for requests on every loaded model: request ids are unique in the process.
 #include "server/native/steering.h"
 
 #include "server/generate/intake.h"

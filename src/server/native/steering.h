@@ -1,4 +1,4 @@
-// Steering requests under way: cancel, stop, pause, resume (docs/http.md, "Steering").
+// Controls running requests: cancel, stop, pause, resume (docs/http.md, "Steering").
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Text to tokens and back, and counting (docs/http.md, "Text and tokens" and "Health and figures").
+// Tokenizes, detokenizes and counts (docs/http.md, "Text and tokens" and "Health and figures").
 #pragma once
 
 #include <memory>

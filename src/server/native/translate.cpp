@@ -1,4 +1,4 @@
-// Texts to prompts with fixed sampling, answers back in their order.
+// Makes a prompt of each text, with fixed sampling, and returns the translations in order.
 #include "server/native/translate.h"
 
 #include "base/strip.h"

@@ -1,4 +1,4 @@
-// Chats and completions of Ollama's clients, in the server's own words.
+// Translates chats and completions of Ollama's clients to the server's own fields.
 #include "server/ollama/ollama.h"
 
 #include <fmt/format.h>

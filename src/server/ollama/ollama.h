@@ -1,4 +1,4 @@
-// Ollama's API: chats, completions, embeddings, and what there is of models.
+// Ollama's API: chats, completions, embeddings, and routes about models.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What Ollama's clients ask of models: which there are, what they are, and getting one from a hub.
+// Ollama's routes about models: lists them, describes them and pulls one from a hub.
 #include <fmt/format.h>
 
 #include <algorithm>

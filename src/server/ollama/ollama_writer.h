@@ -1,4 +1,5 @@
-// Answers of Ollama's chat and generate routes: one JSON text a line, the last one with the figures.
+// Answers of Ollama's chat and generate routes: one JSON text per line, the last one with the counts and
+// durations.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The fields of a chat to a submission.
+// Reads the fields of a chat and submits it.
 #include "server/openai/chat.h"
 
 #include <fmt/format.h>

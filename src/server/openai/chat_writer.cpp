@@ -1,4 +1,4 @@
-// The shapes of chat answers.
+// Writes the shapes of chat answers.
 #include "server/openai/chat_writer.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// The shapes of text completions, and the choice of the best of several.
+// Writes the shapes of text completions and picks the best of several.
 #include "server/openai/completion_writer.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The fields of a completion to a submission.
+// Reads the fields of a completion and submits it.
 #include "server/openai/completions.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// From inputs to rows that embed, and from their last events to the answer.
+// Submits inputs as rows that embed and makes the answer of their vectors.
 #include "server/openai/embeddings.h"
 
 #include <fmt/format.h>

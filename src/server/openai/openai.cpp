@@ -1,4 +1,4 @@
-// Choosing the family on shared paths, and model lists.
+// Chooses the family on shared paths, and lists models.
 #include "server/openai/openai.h"
 
 #include "net/json_writer.h"

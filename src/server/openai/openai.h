@@ -1,4 +1,4 @@
-// The shared generating paths of the openai family: `messages`, `contents` or `prompt` decides
+// The shared generating paths of the openai family, where `messages`, `contents` or `prompt` decides
 // (docs/http.md, "One path for two families"), and the list of models.
 #pragma once
 

@@ -1,4 +1,5 @@
-// An attempt is counted before anything is done for a job, so that one over which servers crash is given up.
+// Runs background responses. An attempt is counted on disk before any work for it, so that a response that
+// crashes servers is given up after a few.
 #include "server/responses/background_jobs.h"
 
 #include <fmt/format.h>

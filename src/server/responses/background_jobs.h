@@ -1,5 +1,5 @@
-// Making responses in the background: taking them up, from a client or from a server before, and what is told
-// of them meanwhile.
+// Background responses: accepts them from clients, resumes those of an earlier server, and answers questions
+// about them meanwhile.
 #pragma once
 
 #include <memory>
