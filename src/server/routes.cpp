@@ -242,7 +242,7 @@ constexpr RouteNote kNotes[] = {
     {page_asset, "A script, style or font of the pages", {}, {{}, {}, "*/*"}},
 };
 
-// Of the lines that a method and a path fit, the first counts.
+// If several entries fit a method and a path, the first counts.
 constexpr Route kLines[] = {
     // One generating path for three kinds of input.
     {"POST", "/v1/chat/completions", kOpenai, Access::key, chat_by_input, false, family_of_input},

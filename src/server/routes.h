@@ -1,5 +1,5 @@
-// The one table of all routes, and finding the entry of a request. Every further family adds lines here and a
-// file of its own.
+// The one table of all routes, and the lookup of a request's entry. A new family adds entries here and a
+// folder of its own.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Start, dispatch and stop.
+// Starts the server, dispatches requests and stops it.
 #include "server/server.h"
 
 #include <fmt/format.h>

@@ -48,7 +48,7 @@ struct Field {
   std::string_view otherwise = {};  // its value where it is absent, as JSON; empty: that depends on the route
 };
 
-// Fields that are read together.
+// A group of fields that one parser reads.
 struct FieldGroup {
   std::string_view name;  // in the documents
   std::span<const Field> fields;
@@ -74,7 +74,7 @@ struct FieldTable : FieldGroup {
   Field list[N] = {};
 };
 
-// A field that is declared to be of a type, or the program does not compile.
+// A field whose declared type is checked at compile time.
 template <Takes::Type type>
 struct TypedField {
   const Field& field;
@@ -83,7 +83,7 @@ struct TypedField {
   }
 };
 
-// The groups of a route's body. Of two fields with one name the first counts.
+// The groups of a route's body. If two fields have the same name, the first counts.
 struct FieldGroups : Few<FieldGroup, 16> {
   using Few::Few;
   // Lists `groups` first, then those of `rest`.

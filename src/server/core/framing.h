@@ -10,7 +10,7 @@ namespace fulmar {
 
 enum class Framing : uint8_t {
   done_marked,  // server-sent events, the last one "[DONE]"
-  plain,        // server-sent events, nothing behind the last one
+  plain,        // server-sent events, nothing after the last one
   named,        // server-sent events whose names are the member "type", which their JSON begins with
   lines,        // one JSON text a line
 };

@@ -25,7 +25,7 @@ struct KeyUsage {
   int64_t refused = 0;  // by one of its limits
   int64_t prompt_tokens = 0;
   int64_t generated_tokens = 0;
-  int64_t rows = 0;  // under way
+  int64_t rows = 0;  // running or queued now
 };
 
 // How a key must name a route to open it, unless it administers.

@@ -30,28 +30,28 @@ struct ServerOptions {
   uint16_t port = 8000;  // 0: any free one
   int io_threads = 2;
   std::string password;                         // opens everything; empty: there is none
-  std::optional<std::vector<ApiKey>> api_keys;  // each opens what its entry allows; nothing: there are none
-  std::string worker_token;  // with which the worker of a control plane proves itself; empty: it is none
-  std::vector<std::string> allowed_hosts;  // names in Host that are this server, where nothing is asked for
+  std::optional<std::vector<ApiKey>> api_keys;  // empty optional: there are none
+  std::string worker_token;  // secret shared with the control plane that started this worker; empty: none did
+  std::vector<std::string> allowed_hosts;  // names that Host may hold when neither password nor keys are set
   std::vector<Network> trusted_proxies;    // whose X-Forwarded-For is believed
   // Why sessions, or stored responses, live in memory only though a file was wanted for them; empty: they do
   // not.
   std::string sessions_in_memory, responses_in_memory;
   std::string responses_db;  // file for the answers of /v1/responses; empty: they go with the server
-  bool responses_db_asked_for = false;  // by name: a file that cannot be used is an error
-  bool responses_durable = false;       // what that file has outlives a power failure, too
-  bool share_prefixes = false;          // what one owner has sent saves time to others, too
+  bool responses_db_asked_for = false;  // named explicitly: a file that cannot be used is an error
+  bool responses_durable = false;       // the file survives a power failure, too
+  bool share_prefixes = false;          // owners share cached prefixes and compiled constraints
   bool auth_all = false;
   bool open_translate = false;
-  bool recommended_sampling = false;  // chats take what the model's authors advise where a request is silent
-  bool openai_defaults = false;       // what OpenAI's API takes where a request is silent
+  bool recommended_sampling = false;  // default sampling of chats: as the model's authors advise
+  bool openai_defaults = false;       // default sampling and length: as in OpenAI's API
   bool strict_model = false;          // an unknown model name is 404 instead of the default model
-  int64_t prefill_chunk = 256;        // of the engine; shown on status pages
+  int64_t prefill_chunk = 256;        // the engine's; shown on status pages
   ServerLimits limits;
-  bool loading = false;                      // until Server::loaded(), /health says so
+  bool loading = false;                      // /health says so until Server::loaded()
   std::chrono::milliseconds grace{30'000};   // how long a graceful stop lets running requests go on
-  std::chrono::milliseconds drain_delay{0};  // how long before that it answers /health with 503 and goes on
-  // Called at the end with how many stored responses nobody will find, where there are any.
+  std::chrono::milliseconds drain_delay{0};  // before that: /health answers 503, requests are served
+  // Called at the end with the number of responses that could not be stored, if there are any.
   std::function<void(int64_t)> on_lost;
 };
 

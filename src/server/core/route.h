@@ -38,7 +38,7 @@ struct Route {
   Family family;          // of errors, until the handler knows better
   Access access;
   RouteHandler handle;
-  bool waits = false;  // for the engine or the disk
+  bool waits = false;  // waits for the engine or the disk: runs on session threads
   // For paths that serve two families; null: `family` holds.
   Family (*family_of_body)(const JsonValue& body) = nullptr;
   bool takes_bytes = false;  // the body is no JSON: the call's bytes()

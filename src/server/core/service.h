@@ -24,7 +24,8 @@ class KeptFields;
 struct ResponseFamily;
 struct Service;
 
-// What families of routes own, made by make_families(); their rooms know what each is.
+// State of the families of routes, made by make_families(). Opaque here: each family's folder defines its
+// types.
 struct Families {
   std::shared_ptr<AnswerConstraints> constraints;
   std::shared_ptr<ResponseFamily> responses;
@@ -48,10 +49,10 @@ struct Service {
   const Families families;
   Metrics metrics{};
   const std::shared_ptr<KeyRing> keys = nullptr;  // null: there are none
-  // Hands a job to threads of that place, which is not `io`. False when too many wait there already.
+  // Queues a job for threads of a kind other than `io`. False when too many wait there already.
   std::function<bool(ThreadKind, ClientJob)> post_job = nullptr;
-  std::atomic<bool> loading{false};   // the first model
-  std::atomic<bool> draining{false};  // load balancers are to look elsewhere; requests are served
+  std::atomic<bool> loading{false};   // the first model is being loaded
+  std::atomic<bool> draining{false};  // /health fails so that load balancers leave; requests are served
   std::atomic<bool> ending{false};    // requests are refused
 
   AuthRules auth_rules() const {

@@ -32,7 +32,7 @@ inline constexpr FieldTable kWordingFields{
      {"assistant_name", Takes::text(), "likewise"},
      {"system_name", Takes::text(), "likewise"}}};
 
-// What the chat routes do not share (docs/http.md, "Prompts").
+// Differences between the chat routes (docs/http.md, "Prompts").
 struct ChatRoute {
   ThinkMode think_off;  // the route's spelling of an empty think block
   CleanUp clean_up;
@@ -55,7 +55,7 @@ std::vector<ChatMessage> read_messages(Fields& fields);
 // Reads which suffix of the template the request asks for. Faults stay in `fields`.
 ThinkMode read_think_mode(Fields& fields, const ServedModel& model, ThinkMode think_off);
 
-// What a prompt needs to know of functions.
+// What a prompt needs from the tools of a request.
 struct ToolTalk {
   std::vector<std::string> descriptions = {};  // one line of JSON each
   std::vector<std::string> calls_before =

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMaxStopId = 65535;
 constexpr size_t kMaxStopTexts = 16;  // of the field `stop`; `stop_tokens` may hold any number
-// Of OpenAI's API reference.
+// The defaults in OpenAI's API reference.
 constexpr SamplingAdvice kOpenaiSampling{
     .temperature = 1.0, .top_p = 1.0, .top_k = 0, .presence = 0, .frequency = 0, .decay = 0.996};
 constexpr int64_t kOpenaiCompletionTokens = 16;

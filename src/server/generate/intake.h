@@ -48,10 +48,10 @@ std::string model_name(Fields& fields, std::string_view otherwise);
 // The session that a request continues (docs/http.md, "Sessions").
 struct SessionUse {
   std::string id;
-  std::string write_to;             // where the new state goes; empty: to the same
-  bool must_exist = false;          // a session that is not there fails the request
+  std::string write_to;             // session that gets the new state; empty: the same
+  bool must_exist = false;          // a missing session is an error
   bool raw_append = false;          // no blank line between the turns
-  bool keep_on_disconnect = false;  // a broken turn is kept as far as it went
+  bool keep_on_disconnect = false;  // after a disconnect the turn is stored as far as it went
 };
 
 // Tells whether clients may send it as the id of a session (session_ids.h).
@@ -68,19 +68,19 @@ std::optional<SessionUse> read_session(const Call& call, Fields& fields);
 // Reads and writes the session; `prompt` is only the new turn.
 StateLink link_session(const SessionUse& session, const std::string& prompt, const ServedModel& model);
 
-// Everything that a family's parser hands over.
+// Everything that a family's parser has read from a request.
 struct Submission {
   ServedModelPtr model;
   std::string model_name;  // for status pages
   std::string endpoint;    // likewise: "chat.completions", ...
   std::string request_id;
   Generation generation;
-  ThinkMode think = ThinkMode::none;  // with which the prompts end: what an answer begins with
+  ThinkMode think = ThinkMode::none;  // suffix of the prompts, which decides how an answer begins
   bool reads_tools = false;           // else functions in the body are refused
   std::vector<std::vector<int32_t>> prompts;
   int32_t rows_per_prompt = 1;
   StateLink state;    // only with a single row
-  std::string owner;  // of what is made while no call waits; otherwise the call's
+  std::string owner;  // for responses in the background; otherwise the call's owner
   bool score_prompt = false;
   bool refuse_if_never_run = false;
   std::optional<ReasoningMode> split;

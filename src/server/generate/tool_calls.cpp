@@ -24,7 +24,7 @@ std::string new_call_id() {
   return fmt::format("call_{:08x}{:08x}{:08x}", device(), device(), device());
 }
 
-// As much of {"name":NAME,"arguments":{... as there is.
+// The beginning of a call, parsed as far as it has come: {"name":NAME,"arguments":{...
 struct BegunCall {
   bool possible = false;       // it may go on as such a call
   std::string_view name;       // empty: not known yet

@@ -12,7 +12,7 @@
 
 namespace fulmar {
 
-// What a request says of the calls in its answer.
+// The calls that a request expects in its answer.
 struct ExpectedCalls {
   std::vector<std::string> names = {};  // of functions; empty: text is not searched for calls
   bool several = true;                  // else calls after the first are dropped
@@ -20,7 +20,7 @@ struct ExpectedCalls {
   CallMarks marks = kTaggedCall;        // around calls in the text
 };
 
-// What has become certain since the last time.
+// The text and calls that have become certain since the last feed().
 struct TextAndCalls {
   std::string content;
   std::vector<ToolCall> calls;  // with fresh ids

@@ -21,7 +21,7 @@ struct Ending {
   std::optional<std::string> stop_text;
 };
 
-// What one choice has to say since its last piece.
+// The part of a choice that is new since its last piece.
 struct Piece {
   int32_t index = 0;
   std::string reasoning;  // only where the answer is split
@@ -50,7 +50,7 @@ inline Piece whole_piece(Choice choice) {
           .ending = std::move(choice.ending)};
 }
 
-// Sums over the request.
+// Token counts of all choices of a request together.
 struct Totals {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;
@@ -70,7 +70,7 @@ class Writer {
   virtual void write_opening(int32_t index, std::vector<std::string>& events) = 0;
   // Appends the events that carry `piece`.
   virtual void write_piece(const Piece& piece, std::vector<std::string>& events) = 0;
-  // Appends the events behind the last piece.
+  // Appends the events after the last piece.
   virtual void write_closing(const Totals& totals, std::vector<std::string>& events) = 0;
 
   // Writes the whole answer; `choices` are in order of their index.

@@ -22,7 +22,7 @@ inline constexpr FieldTable kResumeFields{
      {"chunk_size", Takes::integer(), "tokens of one event; below 1 means 1", "1"}}};
 
 inline constexpr JsonShape kCancelled{"cancelled", R"({"status":"=cancelled","request_id":"string"})"};
-// Of what stops and of what pauses.
+// Answers of stopping and of pausing.
 inline constexpr JsonShape kSteered{
     "steered",
     R"({"ok":true,"stopped?":"boolean","paused?":"boolean","request_id?":"string",)"

@@ -49,7 +49,7 @@ inline constexpr JsonShape kOllamaModel{
     R"("model_info":{"*":"string|integer"},"capabilities":["string"],"modified_at":"string"})",
     &kOllamaDetails};
 inline constexpr JsonShape kOllamaVersion{"ollama.version", R"({"version":"string"})"};
-// Of the whole answer and of lines.
+// Both of the whole answer and of each line of a stream.
 inline constexpr JsonShape kOllamaPull{
     "ollama.pull",
     R"({"status":"string","model?":"string","digest?":"string","total?":"integer","completed?":"integer"})"};

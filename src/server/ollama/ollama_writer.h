@@ -20,7 +20,7 @@ struct OllamaFacts {
   ExpectedCalls calls;
 };
 
-// Of whole answers and of lines: of chats with a message, of prompts with a response.
+// Both of whole answers and of lines. Chats have "message", prompts "response".
 inline constexpr JsonShape kOllamaAnswer{
     "ollama.answer",
     R"({"model":"string","created_at":"string","message?":{"role":"=assistant","content":"string",)"

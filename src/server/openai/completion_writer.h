@@ -17,7 +17,7 @@ struct CompletionShape {
   bool padded = false;             // an id that is no part of the text goes before each prompt
 };
 
-// Of whole answers and of events.
+// Both of whole answers and of events.
 inline constexpr JsonShape kCompletionAnswer{
     "text_completion",
     R"({"id":"string","object":"=text_completion","created":"integer","model":"string",)"

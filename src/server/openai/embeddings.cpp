@@ -25,7 +25,7 @@ enum class AnswerShape : uint8_t { openai, ollama, ollama_one };
 struct VectorForm {
   AnswerShape shape = AnswerShape::openai;
   bool base64 = false;
-  int64_t dimensions = 0;  // the first so many; 0: all
+  int64_t dimensions = 0;  // number of leading dimensions to return; 0: all
   std::vector<std::string> warnings;
 };
 

@@ -19,7 +19,7 @@
 namespace fulmar {
 namespace {
 
-// Of a request that is to be asked again: whose it is.
+// Member of a stored request that names its owner.
 constexpr std::string_view kJobOwner = "fulmar_owner";
 
 // Returns the request's body for a later attempt, with the values of its headers but without its key.
@@ -283,7 +283,7 @@ TakenUp go_on(const std::shared_ptr<Service>& service, const std::string& id, in
     background.put_back(id, std::nullopt);
     return TakenUp::no_room;
   }
-  // One whose answer is stored was over before that could be noted.
+  // A stored answer means that the job had ended, and only its removal was not written.
   if (!*found || *answered) {
     background.end(id, std::nullopt, false);
     (void)service->families.responses->store.drop_job(id);

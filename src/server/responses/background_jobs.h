@@ -15,7 +15,7 @@ class Call;
 struct PreparedResponse;
 struct Service;
 
-// Answers once the job is stored; clients ask again for the rest.
+// Answers once the job is stored; clients poll for the result.
 void answer_in_background(Call& call, PreparedResponse made);
 
 // Finds the responses that a server before this one was told to make in the background and has not: clients
@@ -29,7 +29,7 @@ void look_for_waiting_responses(const std::shared_ptr<Service>& service);
 // Returns the present answer of a response that runs in the background or is stored; nothing for an unknown
 // id, an Error when it cannot be read.
 Result<std::optional<std::string>> present_answer(Service& service, const std::string& id);
-// Ends one that waits. Says why it cannot be, and it waits on then.
+// Cancels a response that waits. If that fails, returns why, and it continues to wait.
 std::optional<ApiError> cancel_waiting(Service& service, const std::string& id);
 
 }  // namespace fulmar

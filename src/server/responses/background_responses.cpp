@@ -1,4 +1,4 @@
-// What happens to responses in the background, one thing after the other.
+// Applies events to background responses, one after another.
 #include "server/responses/background_responses.h"
 
 #include <algorithm>

@@ -19,15 +19,14 @@
 
 namespace fulmar {
 
-// Thread-safe. Those that wait or are made, of which each owner may have so many, and all together; how one
-// ended is found in the ResponseStore. What happens to one is judged by next_step(), and its effects come
-// about here.
+// Thread-safe. The responses that wait or run, with a limit for each owner and for all together; ended ones
+// are in the ResponseStore. next_step() decides what an event changes, and this class carries it out.
 class BackgroundResponses {
  public:
   static constexpr size_t kMostOfOwner = 256;
   static constexpr size_t kMost = 1024;
-  // How often servers may crash over one. One over which they have so often but once is made while no other
-  // such one is, so that they crash over others no oftener than that.
+  // Attempts after which a response is given up because servers crash while they make it. Only one response
+  // runs its last attempt at a time, so that a crash counts against no other suspect.
   static constexpr int64_t kMostAttempts = 3;
   enum class Start : uint8_t { begun, owner_has_many, all_have_many };
   // Told how a response ended; null: it was deleted, or nothing could be written.

@@ -1,4 +1,4 @@
-// What the routes of /v1/responses own.
+// The state of the routes of /v1/responses.
 #pragma once
 
 #include <atomic>

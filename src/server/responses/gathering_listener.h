@@ -1,4 +1,4 @@
-// Gathers what the engine says of a response that is made while nobody waits.
+// Gathers the engine's events of a background response into its answer.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace fulmar {
 
-// Told once, on the engine's thread: the answer, or what says how it failed; nothing where neither could be
-// written. `cut`: the row has ended as cancelled, or is to, since its key was removed. Must not throw.
+// Called once, on the engine's thread, with the answer or the error in its place; with nothing where neither
+// could be written. `cut`: the row was cancelled, or is to be because its key was removed. Must not throw.
 using Gathered = std::function<void(std::optional<StoredResponse> answer, bool cut)>;
 
 // Gathers the only row of a request.

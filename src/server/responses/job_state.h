@@ -1,5 +1,5 @@
-// The way of a response that is made while nobody waits: what each thing that happens makes of it, and what
-// is to be done about it. Pure; BackgroundResponses does it.
+// The states of a background response: which state follows on each event, and what has to be done then. Pure;
+// BackgroundResponses acts on it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct JobState {
 
   Phase phase = Phase::waits;
   Wish wish = Wish::answer;
-  bool interrupted = false;  // it is to end since the server does
+  bool interrupted = false;  // it has to end because the server does
 
   bool operator==(const JobState&) const = default;
 };
@@ -27,8 +27,8 @@ enum class JobEvent : uint8_t {
   put_back,   // there is no room for it now
   hand_over,  // the engine has taken its row
   answer,     // it has ended, with an answer or with what says why there is none
-  cut,        // its row has ended as cancelled
-  lose,       // it has ended, and nothing can be written
+  cut,        // its row was cancelled
+  lose,       // it has ended, but its answer cannot be kept
   cancel,     // by its client, as the next
   remove,
   interrupt,  // the server ends
@@ -36,8 +36,8 @@ enum class JobEvent : uint8_t {
 
 struct JobStep {
   JobState next;
-  bool stores_answer = false;  // that has come with the event
-  bool uncounts = false;       // taking it up was no attempt
+  bool stores_answer = false;  // the one that came with the event
+  bool uncounts = false;       // this attempt does not count
   bool cancels_row = false;
 };
 

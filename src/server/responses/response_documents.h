@@ -1,4 +1,4 @@
-// Responses and jobs as documents, and back. Pure.
+// Converts responses and jobs to documents and back. Pure.
 #pragma once
 
 #include <optional>

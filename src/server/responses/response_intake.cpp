@@ -1,4 +1,4 @@
-// The fields of a response to a submission on sessions of its own.
+// Reads the fields of a response and links it to sessions of its own.
 #include "server/responses/response_intake.h"
 
 #include <fmt/format.h>

@@ -11,7 +11,7 @@
 
 namespace fulmar {
 
-// Where a response comes from besides its body.
+// What a response takes from its call besides the body.
 struct ResponseOrigin {
   Owner owner;
   std::string id;                      // that it gets

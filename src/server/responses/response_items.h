@@ -1,4 +1,4 @@
-// What a response was asked with, as a list of items that clients can read again. Pure.
+// The input of a response as a list of items that clients can read again. Pure.
 #pragma once
 
 #include <cstdint>

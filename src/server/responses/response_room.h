@@ -1,5 +1,5 @@
-// How much room responses may take: decisions over plain numbers, and the room that responses under way have
-// been promised. Knows no store.
+// Bounds the bytes of responses: decisions over plain numbers, and the reservations of responses that are
+// being made. Knows no store.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace fulmar {
 
-// Says why an owner's next `more` bytes are refused: 413 where they never fit, 429 where what the owner keeps
-// has to end first, 503 where that of others has. `own.passing` may be pushed out. `what`: whose bytes these
-// are, for the text.
+// Says why an owner's next `more` bytes are refused: 413 if they can never fit, 429 if the owner's own data
+// must end first, 503 if other owners' must. `own.passing` may be evicted. `what`: names these bytes in the
+// text.
 std::optional<ApiError> refuse_more(const DocumentBytes& own, int64_t others, int64_t more,
                                     const RoomBounds& bounds, std::string_view what);
 
-// Returns how many of an owner's passing bytes have to go before `more` are written.
+// Returns how many of an owner's evictable (passing) bytes must be removed before `more` are written.
 int64_t surplus(const DocumentBytes& own, int64_t others, int64_t more, const RoomBounds& bounds);
 
 // Bytes by owner. Thread-safe.
@@ -40,7 +40,7 @@ class RoomLedger {
   int64_t all_ = 0;
 };
 
-// Room that a response under way has been promised; given back when this goes.
+// A reservation of bytes for a response that is being made; the destructor gives it back.
 class PromisedRoom {
  public:
   PromisedRoom(std::shared_ptr<RoomLedger> ledger, std::string owner, int64_t bytes)

@@ -1,4 +1,4 @@
-// Keeping and forgetting stored responses. Texts are written and read outside of every lock of this file.
+// Writes, finds and evicts stored responses. Reads and writes documents without holding a lock of this file.
 #include "server/responses/response_store.h"
 
 #include <fmt/format.h>
@@ -133,7 +133,7 @@ void ResponseStore::note_gone(std::vector<Document> gone) {
 
 void ResponseStore::put(StoredResponse response) {
   const std::string id = response.id;
-  // In place of what was promised: what it takes until it is written, and in the end.
+  // Replaces the estimate that was reserved by the real size.
   response.room = promise_again(response.owner, bytes_of(response));
   auto shared = std::make_shared<const StoredResponse>(std::move(response));
   {

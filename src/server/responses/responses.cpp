@@ -1,4 +1,4 @@
-// Routes over stored responses.
+// The routes of stored responses.
 #include "server/responses/responses.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// /v1/responses and what lies below it: turns that are stored as one state each, so that going on or
-// branching from any of them costs nothing; made while the client waits, or in the background.
+// /v1/responses and the paths below it. Each stored turn keeps one state, so that continuing or branching
+// from it costs nothing. Turns run while the client waits, or in the background.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The shapes of responses and of their events. A stream's payloads name their kind in `type`, so that event
-// lines are not needed (docs/http.md, "Streams").
+// Writes the shapes of responses and of their events. Each event names its kind in `type`, so that no event
+// lines are needed (docs/http.md, "Streams").
 #include "server/responses/responses_writer.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Answers of /v1/responses, whole and as events: a list of items (reasoning, a message, calls of functions)
-// that grows at its end.
+// Answers of /v1/responses, whole and as events: a list of items (reasoning, a message, function calls) that
+// grows at its end.
 #pragma once
 
 #include <memory>
@@ -30,9 +30,9 @@ struct ResponseFacts {
   ExpectedCalls calls;
   bool store = true;
   bool background = false;
-  bool summary = false;           // thinking is told as a summary
+  bool summary = false;           // thinking is sent as a summary
   std::string input = "[]";       // as items
-  std::string tools_sent = "[]";  // these four as the request has them
+  std::string tools_sent = "[]";  // these four are repeated as they were sent
   std::string tool_choice = "\"auto\"";
   std::string reasoning = "{\"effort\":null,\"summary\":null}";
   std::string metadata = "{}";

@@ -1,4 +1,4 @@
-// The session routes. States themselves live in the engine.
+// The session routes. The states themselves are kept by the engine.
 #include "server/sessions/session_chat.h"
 
 #include <algorithm>

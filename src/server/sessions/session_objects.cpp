@@ -1,4 +1,4 @@
-// Handing states between clients and the engine.
+// Passes states between clients and the engine.
 #include "server/sessions/session_objects.h"
 
 #include <fmt/format.h>
@@ -133,7 +133,7 @@ void respond_session(Call& call, const std::string& id, const ServedModel& model
 }
 
 struct ListPage {
-  std::string after;  // the id to go on behind
+  std::string after;  // the id after which the page begins
   int64_t limit = 0;
 };
 

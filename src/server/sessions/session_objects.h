@@ -1,5 +1,5 @@
-// Sessions as objects that can be listed, taken out, put in, copied and dropped. What is taken out is the
-// serial form of cache/state_blob.h.
+// Sessions as objects: list, export, import, copy and delete them. The exported form is that of
+// cache/state_blob.h.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,4 @@
-// Writing the document: the groups of fields and the shapes of answers are components, which operations refer
-// to.
+// Writes the document. Groups of fields and shapes of answers become components, to which operations refer.
 #include "server/status/openapi.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The description of all routes in OpenAPI 3.1: paths and methods from the table of routes, summaries, fields
-// and answers from their notes.
+// Describes all routes in OpenAPI 3.1: paths and methods come from the table of routes; summaries, fields and
+// answers from their notes.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The chat page inside the program.
+// The chat page, which is embedded in the program.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Answers made of engine figures.
+// Writes answers from the engine's figures.
 #include "server/status/status.h"
 
 #include <fmt/format.h>

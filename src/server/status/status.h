@@ -1,4 +1,4 @@
-// Health, figures and lists of what runs (docs/http.md, "Health and figures" and "Steering").
+// Health, figures and lists of running requests (docs/http.md, "Health and figures" and "Steering").
 #pragma once
 
 #include <memory>
