@@ -16,11 +16,12 @@ ROOMS = ("app", "base", "cpu", "draft", "engine", "files", "gpu", "gpu_absent", 
          "ranks", "server", "tensor", "text")
 VERB = re.compile(r"[A-Z][a-z]+(?:-[a-z]+)*s\b")
 # Words that end like a verb of the third person and are none.
-OTHERS = {"As", "Attributes", "Bits", "Bytes", "Characters", "Codes", "Columns", "Digits", "Errors", "Figures",
-          "Files", "Is", "Its", "Kernels", "Less", "Lines", "Members", "Messages", "Models", "Numbers", "Others",
-          "Positions", "Requests", "Results", "Rows", "Schemas", "Seconds", "Sequences", "Sessions", "Shards",
-          "Slots", "States", "Steps", "Strings", "Tags", "Tensors", "Texts", "This", "Threads", "Thus", "Tokens",
-          "Units", "Values", "Weights", "Words", "Zeros"}
+OTHERS = {"Access", "Addends", "As", "Attributes", "Bits", "Bytes", "Characters", "Clients", "Codes", "Columns",
+          "Counters", "Digits", "Entries", "Errors", "Fields", "Figures", "Files", "Functions", "Ids", "Is", "Items",
+          "Its", "Kernels", "Keys", "Less", "Lines", "Members", "Messages", "Models", "Numbers", "Others",
+          "Positions", "Requests", "Results", "Rows", "Scalars", "Schemas", "Seconds", "Sequences", "Sessions",
+          "Shards", "Slots", "States", "Steps", "Strings", "Tags", "Tensors", "Texts", "This", "Threads", "Thus",
+          "Tokens", "Units", "Values", "Weights", "Words", "Workers", "Zeros"}
 TYPE = re.compile(r"(?:struct|class|union|enum|using|typedef|friend class|friend struct|static_assert)\b")
 
 

@@ -75,8 +75,8 @@ class Stack {
   Collective* ranks() const { return ranks_; }
   int64_t head_width() const { return head_width_; }  // A
   const Embedding& embedding() const { return embedding_; }
-  // Addends of the two halves of a block. With slices they alternate between two buffers, as register_addends
-  // requires.
+  // Returns the addend of each half of a block. With slices they alternate between two buffers, as
+  // register_addends requires.
   Addend time_mixed(const Batch& batch) const { return {pending_[0].slice_rows(0, batch.rows), ranks_}; }
   Addend channel_mixed(const Batch& batch) const {
     return {pending_[slice_.whole() ? 0 : 1].slice_rows(0, batch.rows), ranks_};

@@ -366,7 +366,7 @@ constexpr Route kLines[] = {
     {"GET", "/assets/*", kOpenai, Access::open, page_asset},
 };
 
-// The lines with their notes. No program starts where one has none.
+// The entries with their notes. A missing note stops the program at its start.
 const auto kRoutes = [] {
   std::array<Route, std::size(kLines)> routes{};
   for (size_t i = 0; i < routes.size(); ++i) {

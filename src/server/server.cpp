@@ -21,11 +21,11 @@
 namespace fulmar {
 namespace {
 
-// Requests that wait for a thread: their bodies count as held. Of one client fewer, so that its
-// flood is refused before others are.
+// Requests that wait for a thread, in all and of one client: a client that floods the server is refused
+// before others are. Their bodies count as held.
 constexpr size_t kMostWaiting = 4096, kMostOfShare = 1024;
 constexpr size_t kSessionThreads = 2;
-// How long cancelled requests have to deliver their last event.
+// Time for cancelled requests to deliver their last event.
 constexpr std::chrono::seconds kLastWords{5};
 
 bool is_loopback(std::string_view host) {
@@ -108,7 +108,7 @@ Result<std::unique_ptr<DocumentStore>> open_documents(ServerOptions& options) {
   return std::unique_ptr<DocumentStore>();
 }
 
-// Keys of older files, whose patterns opened administration.
+// Warns of keys in older files whose patterns used to open administration.
 void warn_of_patterns(const std::vector<ApiKey>& keys) {
   for (const ApiKey& key : keys) {
     const auto pattern = std::find_if(key.routes.begin(), key.routes.end(), covers_administration);
@@ -154,7 +154,7 @@ class Server::Impl {
     const ServerOptions& options = service_->options;
     hosts_ = options.allowed_hosts;
     hosts_.push_back(options.host);
-    // Before there are clients, whose own are nobody else's.
+    // Before clients can connect and add responses of their own.
     if (const Status found = find_background_responses(*service_); !found.ok()) {
       return unusable(found.error());
     }
@@ -168,7 +168,7 @@ class Server::Impl {
     net.format_error = [service = service_](const HttpRequest& request, int status, std::string_view text) {
       return format_net_error(*service, request, status, text);
     };
-    // One client may have half of it, a whole file.
+    // One client may hold half of it: a whole file.
     net.max_held_body_bytes = 2 * std::max(options.limits.max_file_bytes, options.limits.max_body_bytes);
     auto started =
         HttpServer::start(net, [this](std::shared_ptr<Exchange> exchange) { dispatch(std::move(exchange)); });
@@ -208,7 +208,7 @@ class Server::Impl {
 
   // Resumes background responses, whose models are loaded now.
   void loaded() {
-    // On this thread: whoever asks for one of them once the model is there finds it.
+    // On this thread, so that clients find them as soon as /health reports the model.
     take_up_background_responses(service_);
     service_->loading = false;
     look_for_waiting_responses(service_);  // as rows have ended meanwhile

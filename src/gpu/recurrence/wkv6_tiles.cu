@@ -15,7 +15,7 @@ struct TiledChunk6 : TileChunk<1> {
     *reinterpret_cast<uint32_t*>(&values[0][c][t]) = value;
   }
 
-  // Entries of other levels are selected away, not multiplied by zero.
+  // Multiplies the factors of each level. Entries of other levels are selected away, not multiplied by zero.
   __device__ __forceinline__ static void multiply_levels(const Prepare6Shared& shared, TiledChunk6& out) {
     using Layout = ResolvedLayout<Form>;
     constexpr int kWaves = kPrepare6Threads / Layout::kLanes;

@@ -7,7 +7,7 @@
 namespace fulmar {
 namespace {
 
-// Names of calls in this API begin so.
+// Returns a call's id as this API spells it, with "toolu_" at its beginning.
 std::string public_id(const std::string& id) {
   constexpr std::string_view kOwn = "call_";
   return "toolu_" + (id.starts_with(kOwn) ? id.substr(kOwn.size()) : id);
@@ -149,7 +149,7 @@ void MessagesWriter::write_closing(const Totals& totals, std::vector<std::string
   events.push_back(begin_event("message_stop").end_object().take());
 }
 
-// Blocks come about as in a stream; the events on the way are of no use here.
+// Builds the blocks as a stream does and drops the events.
 std::string MessagesWriter::write_whole(std::vector<Choice> choices, const Totals& totals) {
   std::vector<std::string> unused;
   write_piece(whole_piece(std::move(choices.front())), unused);

@@ -179,7 +179,7 @@ Result<JsonValue> Call::read_body() {
   if (route_.method == "GET") return nothing;
   std::string text = exchange_->take_body();
   if (is_compressed(request().headers)) {
-    // What comes out counts as what is sent does: little until a key was seen.
+    // The bound for bodies holds for the decompressed size, too: small until a key has been seen.
     const AuthRules rules = service_->auth_rules();
     const bool keyed =
         !needs_key(rules, route_.access) || identify(rules, route_.access, request(), JsonValue()).known;

@@ -130,7 +130,7 @@ class Call {
   std::atomic<uint32_t> handed_over_{0};  // how often keep_body() gave the call to another thread
 };
 
-// Access-Control headers for an answer to `request`; `preflight` adds those that OPTIONS wants.
+// Adds the Access-Control headers of an answer to `request`; `preflight` adds those that OPTIONS needs.
 void add_cors_headers(Headers& headers, const HttpRequest& request, bool preflight);
 
 }  // namespace fulmar

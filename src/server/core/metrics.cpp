@@ -288,7 +288,7 @@ std::string Metrics::text(const EngineStats& engine, const StoreHealth& store,
   if (!keys.empty()) {
     for (MetricFamily& family : key_figures(keys)) families.push_back(std::move(family));
   }
-  // Before the steps: where nothing is held, all of them are counted.
+  // Read before the steps: when no request is held, all steps have been counted.
   families.push_back(figure("fulmar_requests_held", "Requests that something works on, this one too.",
                             MetricType::Gauge, static_cast<double>(content_->held.load())));
   families.push_back(by_threads("fulmar_request_steps_total", "Steps of reading requests, by threads.",

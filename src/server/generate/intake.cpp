@@ -21,7 +21,7 @@
 namespace fulmar {
 namespace {
 
-// What a client names is repeated in status pages and, some of it, in every event of a stream.
+// Names that clients choose are bounded: status pages and events of streams repeat them.
 constexpr size_t kLongestModelName = 256;
 constexpr std::string_view kStateHeader = "X-RWKV-State-Id";
 // Bounds the copies of stops and biases that many rows together hold.

@@ -100,7 +100,7 @@ std::optional<ApiError> submit_request(const Service& service, Engine& engine, R
 // Refuses what is too large, else submits the rows to the engine and answers the call, now or later.
 void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<Writer> writer);
 
-// Ids for requests, unique and not guessable: "<prefix><24 hex digits>".
+// Makes a unique id of a request that cannot be guessed: "<prefix><24 hex digits>".
 std::string new_request_id(std::string_view prefix);
 
 }  // namespace fulmar

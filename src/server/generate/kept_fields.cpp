@@ -202,7 +202,7 @@ constexpr std::string_view kGenerating[] = {"/v1/chat/completions",
                                             "/api/embed",
                                             "/api/embeddings"};
 
-// Names that mean the same; what of them is kept has one value.
+// Pairs of names for one parameter; a request with both must give them the same value.
 constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
     {"alpha_presence", "presence_penalty"},
     {"alpha_frequency", "frequency_penalty"},
@@ -285,7 +285,7 @@ std::optional<ApiError> word_fault(const KnownField& field, const std::string& s
 
 }  // namespace
 
-// One object of a request, and what a route keeps of it.
+// One object of a request, and the names of its members that the route uses.
 struct KeptFields::Part {
   std::string prefix;  // of names, as they are shown
   const JsonValue& object;
@@ -295,7 +295,7 @@ struct KeptFields::Part {
   void check_spellings(UnkeptFields& found) const;
 };
 
-// What a warning tells of: fields that the route does not keep, and keys that no API has.
+// Names for the warnings: fields that the route does not use, and keys that no API has.
 struct KeptFields::Told {
   std::vector<std::string> unkept, unknown;
 

@@ -62,7 +62,7 @@ void Reply::take_all(std::vector<Event> events) {
     take(std::move(event));
   }
   if (closed_) return;
-  // The last events wait for what is to be told in the very last one.
+  // The last events are held back, because finish() adds warnings to the very last one.
   if (streaming_ && unfinished_ > 0) send_events();
   if (unfinished_ == 0) finish();
 }
@@ -203,8 +203,8 @@ void Reply::finish() {
   send_last([how, response](Call& call) { call.respond(std::move(*response), how); });
 }
 
-// Sends the last part of an answer. If the answer is being stored under its request's id, waits until that
-// has been tried, so that it tells the truth.
+// Sends the last part of an answer at once or, if the answer is being stored under its request's id, as soon
+// as that was tried: the client may ask for it next.
 void Reply::send_last(std::function<void(Call&)> send) {
   Service& service = call_->service();
   service.families.when_stored(service, options_.request_id,

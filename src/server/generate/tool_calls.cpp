@@ -33,8 +33,8 @@ struct BegunCall {
 
 BegunCall read_begun_call(std::string_view text) {
   BegunCall call;
-  // True where all of `words` stand in front, with blanks between; else it is possible if the text ends
-  // early.
+  // Returns true if the text starts with all of `words`, with blanks between; otherwise a call is still
+  // possible if the text ends early.
   const auto take = [&](std::initializer_list<std::string_view> words) {
     for (const std::string_view word : words) {
       text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
@@ -108,7 +108,7 @@ TextAndCalls ToolCallSplitter::feed(std::string_view text, const std::optional<E
   return out;
 }
 
-// Leaves what may be the beginning of a block, with its opening mark in front.
+// Handles all complete blocks. What remains may begin a block and starts with its opening mark.
 void ToolCallSplitter::take_whole_blocks(TextAndCalls& out) {
   const auto& [open, close] = expected_.marks;
   while (true) {

@@ -6,7 +6,7 @@
 
 namespace fulmar {
 
-// Counters, gauges and speeds added up, lists joined; the slots of `b` come after those of `a`.
+// Adds up counters, gauges and speeds and joins lists; the slots of `b` come after those of `a`.
 EngineStats add_up(const EngineStats& a, const EngineStats& b);
 
 // Returns what remains of an engine that has ended: its counters, so that sums never fall, and its start

@@ -18,7 +18,7 @@ struct ModelLoad {
   std::string name;        // the id under which it is served; empty: the file's
   std::string precision;   // as the client called it; empty: the native one
   std::string vocabulary;  // file; empty: chosen from the model
-  std::string end_text;    // ends the turns of chats, besides what usually does; empty: nothing more
+  std::string end_text;    // a further text that ends turns of chats; empty: none
   std::optional<double> default_temperature;
   std::optional<double> default_top_p;
 };

@@ -46,7 +46,7 @@ struct ServedModel {
   Engine* engine = nullptr;
   const Tokenizer* tokenizer = nullptr;
 
-  std::string end_text;              // ends the turns of chats besides the usual texts; empty: nothing more
+  std::string end_text;              // a further text that ends turns of chats; empty: none
   std::optional<int32_t> end_token;  // ends every row unless ignore_eos; nothing: id 0 is data
   const PromptTemplate* prompt_template = &world_template();
   StopDefaults stops;   // of this vocabulary and template

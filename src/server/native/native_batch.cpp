@@ -10,7 +10,7 @@
 namespace fulmar {
 namespace {
 
-// Ids of native requests are digits: the time, and what nobody can guess.
+// Makes an id of a native request from the time and random digits that nobody can guess.
 std::string new_native_id(int64_t now) {
   std::random_device device;
   return fmt::format("req-{}-{:010}{:010}{:010}", now, device(), device(), device());

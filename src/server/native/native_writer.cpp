@@ -8,7 +8,7 @@ NativeWriter::NativeWriter(AnswerHead head, NativeShape shape, bool include_usag
   head_.object = "chat.completion.chunk";
 }
 
-// Clients read a string `content` from every choice of every event, so there is no opening without one.
+// Writes nothing: clients read a string `content` from every choice of every event, so none may lack it.
 void NativeWriter::write_opening(int32_t, std::vector<std::string>&) {}
 
 void NativeWriter::write_piece(const Piece& piece, std::vector<std::string>& events) {

@@ -9,7 +9,7 @@
 
 namespace fulmar {
 
-// What the native routes do not share.
+// Differences between the native routes.
 struct NativeShape {
   std::string_view id;      // of whole answers; events carry the request's own id
   std::string_view object;  // likewise

@@ -80,7 +80,7 @@ void refuse_images(Fields& fields, const JsonValue* images, std::string_view pla
     fields.fail(bad_value(fmt::format("'{}.images' holds images; only text is supported", place)));
 }
 
-// Calls have no ids here: answers belong to the calls before them, by the tool's name or in order.
+// Gives ids to calls, which have none in this API: results belong to earlier calls by tool name or order.
 class CallIds {
  public:
   std::string next(const std::string& name) {

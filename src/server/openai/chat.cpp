@@ -23,7 +23,7 @@ void refuse_unsupported(Fields& fields) {
   }
 }
 
-// Fields that are checked and otherwise ignored.
+// Checks fields that have no effect.
 void check_ignored(Fields& fields) {
   fields.text(kChatFields["user"]);
   fields.text(kChatFields["runtime"]);

@@ -14,11 +14,11 @@
 namespace fulmar {
 namespace {
 
-// What a log-probability with its token's text is counted as in an answer, and what echoes may add to one.
+// Estimated bytes of a log-probability in an answer, and the bound for what echoes add to one.
 constexpr int64_t kScoreBytes = 64;
 constexpr int64_t kMostEchoBytes = int64_t{256} << 20;
 
-// One prompt: text, or ids that are fed as they are.
+// One prompt: a text, or token ids to use as they are.
 struct Prompt {
   std::string text;
   std::vector<int32_t> ids;

@@ -88,7 +88,7 @@ StoredResponse ended_unmade(const ResponseJob& job, std::string_view status, con
 
 // ---- from a request to the engine
 
-// What is ready for the engine.
+// A response ready for the engine.
 struct ReadyJob {
   FactsPtr facts;
   ServedModelPtr model;
@@ -168,7 +168,7 @@ std::optional<ApiError> begin(Service& service, const ReadyJob& ready) {
                   {}};
 }
 
-// A job that has begun, gone without a trace unless it is kept.
+// A job that has begun; the destructor removes it unless keep() was called.
 class NewJob {
  public:
   NewJob(Service& service, std::string id) : service_(service), id_(std::move(id)) {}
@@ -211,7 +211,7 @@ std::optional<ApiError> store_and_hand_over(Service& service, const Call& call, 
   return std::nullopt;
 }
 
-// ---- from a server before
+// ---- from an earlier server
 
 // Tells whether the key that asked for a job still exists.
 bool may_go_on(const Service& service, const Owner& owner) {
@@ -242,7 +242,7 @@ std::vector<std::string> warnings_in(const std::string& answer) {
   return warnings;
 }
 
-// Asks a job again. Says why it cannot be.
+// Submits the request of a job again, or returns why it cannot.
 std::optional<ApiError> ask_again(const std::shared_ptr<Service>& service, const ResponseJob& job) {
   const auto body = parse_json(job.request, {.max_bytes = job.request.size() + 1});
   if (!body || !body->is_object()) return ApiError{500, "The request cannot be read", {}, {}, {}};
@@ -272,7 +272,7 @@ std::optional<ApiError> refuse_attempt(const ResponseJob& job, int64_t attempts)
       500, fmt::format("The server failed {} times while this was made", attempts - 1), {}, {}, {}};
 }
 
-// Goes on with a job that is taken up: the engine has it then, it is over, or it waits again.
+// Continues a job that was taken up. Afterwards the engine has it, it is over, or it waits again.
 TakenUp go_on(const std::shared_ptr<Service>& service, const std::string& id, int64_t attempts) {
   BackgroundResponses& background = service->families.responses->background;
   const bool too_many = attempts > BackgroundResponses::kMostAttempts;
@@ -357,7 +357,7 @@ void take_up_background_responses(const std::shared_ptr<Service>& service) {
   BackgroundResponses& background = service->families.responses->background;
   for (const std::string& id : background.waiting()) {
     if (service->draining || service->models.empty()) return;
-    // One that would wait in the engine waits here: what has not run has no part in how a server ends.
+    // Waits here for a slot instead of in the engine, so that a crash counts only against jobs that ran.
     if (background.begun() >= service->models.figures().slots_total) return;
     if (take_up(service, id) == TakenUp::no_room) return;
   }

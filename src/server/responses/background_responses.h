@@ -60,7 +60,7 @@ class BackgroundResponses {
   // Cancels all that run, because the server ends; the next server makes them again.
   void interrupt_all();
 
-  // Ids of those that wait, the oldest first.
+  // Returns the ids of those that wait, the oldest first.
   std::vector<std::string> waiting() const;
   bool any_waits() const;
   int64_t begun() const;  // how many are made

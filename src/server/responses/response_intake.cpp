@@ -232,7 +232,8 @@ void read_echo(Fields& fields, ResponseFacts& facts) {
   }
 }
 
-// Functions that the state has been told of are not described again.
+// Returns the functions to describe to the model: none when the previous state has been told of the same
+// ones.
 ToolTalk talk_of_tools(const ToolUse& tools, const std::optional<StoredResponse>& previous,
                        ResponseFacts& facts) {
   facts.tools = fmt::format("{}", fmt::join(tools.descriptions, ","));

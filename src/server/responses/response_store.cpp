@@ -21,10 +21,10 @@ std::unique_ptr<DocumentStore> in_memory() {
   return std::move(*documents);
 }
 
-// Times `retry` between two looks whether the documents work, where nothing is to be written.
+// While nothing is to be written, the store is checked once in this many times `retry`.
 constexpr int kLooks = 60;
 
-// On a thread that writes: set when its store has ended within what it told.
+// Of a writing thread: set when a function that it called has destroyed its store.
 thread_local bool* store_has_ended = nullptr;
 
 const ResponseBounds& bounds_of(const std::unique_ptr<DocumentStore>& documents) {
@@ -53,7 +53,7 @@ ResponseStore::~ResponseStore() {
     writer_.join();
   }
   marks_.finish();
-  // Whoever could have put another is gone, and so are the threads.
+  // Nobody can put another answer now, and the threads have ended.
   std::vector<std::string> left;
   for (const auto& [id, waits] : waiting_) left.push_back(id);
   int64_t lost = documents_->lost();
@@ -73,7 +73,7 @@ std::string ResponseStore::trouble() {
 
 void ResponseStore::on_lost(std::function<void(int64_t)> lost) { lost_ = std::move(lost); }
 
-// Logs what begins, not each time that it is seen.
+// Notes how the store works. Logs when trouble begins, not each time that it is seen.
 void ResponseStore::note(const Status& standing) {
   std::lock_guard lock(mutex_);
   const bool known = !trouble_.empty();

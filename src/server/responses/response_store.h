@@ -39,7 +39,7 @@ struct StoredResponse {
 struct ResponseJob {
   std::string id;       // of the response
   std::string request;  // the body it was asked with, as JSON
-  std::string answer;   // what clients are told until it has begun
+  std::string answer;   // what clients get until it has begun
   int64_t created = 0;
   int64_t attempts = 0;  // how often it ran when a server ended without a word
   std::string owner = {};
@@ -94,7 +94,7 @@ class ResponseStore {
   // Stores the answer of a job that was not made, and ends the job; where that fails both are as before.
   Status end_job(const StoredResponse& answer);
   Status drop_job(const std::string& id);
-  // Ids, owners and attempts of the jobs, the oldest first. An error: the documents cannot tell.
+  // Lists the jobs with their ids, owners and attempts, the oldest first. An Error when the store fails.
   Result<std::vector<ResponseJob>> jobs();
   // Finds a job; one with a damaged text comes without request and answer. An Error when the store fails.
   Result<std::optional<ResponseJob>> find_job(const std::string& id);

@@ -22,8 +22,8 @@ ResponseOrigin origin_of(const Call& call) {
           std::string(call.request().headers.get("X-RWKV-State-Id")), call.other_site_fault()};
 }
 
-// Erases the state behind a response, whether or not its model is loaded: sessions outlive what the store of
-// responses forgets unless they are told.
+// Erases the state after a response, whether or not its model is loaded: the store of responses does not
+// remove sessions itself.
 Status forget_state(const Service& service, const std::string& id) {
   const std::string session = response_session(id);
   FULMAR_ASSIGN(const int64_t gone, service.models.erase_session(server_itself(), session, false));
@@ -116,7 +116,7 @@ void cancel_response(std::shared_ptr<Call> call) {
   if (look && look->state.phase == JobState::Phase::waits) {
     if (const auto fault = cancel_waiting(call->service(), id)) return call->fail(*fault);
   }
-  // What it is in the end is said once it has come to that, and is written.
+  // Answers once the response has ended and is written.
   const auto tell = [call, id](const std::string& json) {
     call->service().families.responses->store.when_tried(id, [call, json](bool written) {
       call->guard([&] { written ? call->respond_json(json) : call->fail(store_failed("responses")); });
@@ -157,7 +157,7 @@ void delete_response(std::shared_ptr<Call> call) {
   const auto stored = service.families.responses->store.find(id);
   if (!stored.ok()) return call->fail(store_failed("responses"));
   if (!*stored && !look) return call->fail(not_stored(id));
-  // First what may fail and can be asked again.
+  // First the steps that may fail and can be repeated.
   if (!forget_state(service, id).ok()) return call->fail(store_failed("sessions"));
   if (!service.families.responses->store.drop_job(id).ok()) return call->fail(store_failed("responses"));
   service.families.responses->background.remove(id);

@@ -255,7 +255,7 @@ void ResponsesWriter::write_piece(const Piece& piece, std::vector<std::string>& 
     add_calls(splitter_->feed(piece.content, piece.ending), events);
   }
   if (!piece.ending) return;
-  // Clients look for a message even in an answer without a word.
+  // Clients expect a message even in an empty answer.
   if (items_.empty()) open_item({.kind = Item::Kind::message, .id = {}, .text = {}, .call = {}}, events);
   close_item(events);
 }
@@ -266,7 +266,7 @@ void ResponsesWriter::write_closing(const Totals& totals, std::vector<std::strin
   events.push_back(whole.end_object().take());
 }
 
-// Items come about as in a stream; the events on the way are of no use here.
+// Builds the items as a stream does and drops the events.
 std::string ResponsesWriter::write_whole(std::vector<Choice> choices, const Totals& totals) {
   std::vector<std::string> unused;
   write_piece(whole_piece(std::move(choices.front())), unused);

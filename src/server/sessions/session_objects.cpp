@@ -54,7 +54,7 @@ ServedModelPtr addressed_model(const Call& call) {
                                     call.service().options.strict_model);
 }
 
-// A session that there is, and where.
+// A session that exists, and where it was found.
 struct Found {
   ServedModelPtr model;
   Owner owner;
@@ -182,8 +182,8 @@ void list_session_objects(std::shared_ptr<Call> call) {
   if (!listed.ok()) return call->fail(store_failed(kStore));
   std::vector<Listed>& sessions = *listed;
   size_t end = std::min(sessions.size(), static_cast<size_t>(page->limit));
-  // The next page begins behind the last id: it ends the ids that are the same, of several models or owners,
-  // and can be written in a URL, as old ones that hold NUL cannot.
+  // Extends the page to the last session of an id, since several models or owners may have that id, and to an
+  // id without NUL, which old ids may hold and no URL can: the next page begins after the last id.
   const auto goes_on = [&](const std::string& last) {
     return sessions[end].session.id == last || last.find('\0') != std::string::npos;
   };
@@ -265,7 +265,7 @@ void drop_session(std::shared_ptr<Call> call) {
   const auto addressed = addressed_session(*call);
   if (!addressed) return;
   const std::string& id = *addressed;
-  // One's own without asking first: a turn that has begun is not to write it back.
+  // Erases the caller's own session without a lookup, so that a running turn cannot store it again.
   auto gone = call->service().models.erase_session(call->owner(), id, false);
   if (gone.ok() && *gone == 0) {
     const auto found = find_session(*call, id);
