@@ -18,7 +18,7 @@ struct TlsFiles {
   std::string certificate, key;  // PEM, our own; empty: none is shown
 };
 
-// Whether the files can be read and are what they should be: an `io` Error names the one that is not.
+// Checks that the files can be read and parsed; the `io` Error names the first that cannot.
 Status check_tls_files(const TlsFiles& files);
 
 struct StreamTarget {

@@ -26,8 +26,8 @@ struct RedisAddress {
 // host.
 Result<RedisAddress> parse_redis_url(std::string_view url);
 
-// The same, of a server that is to be used: files that it names have been looked at (check_tls_files()), so
-// that a wrong one is told at once.
+// Parses an address as parse_redis_url() does and checks the files that it names (check_tls_files()), so that
+// a wrong one fails here, not at the first connection.
 Result<RedisAddress> usable_redis_address(std::string_view url);
 
 }  // namespace fulmar

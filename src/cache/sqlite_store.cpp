@@ -249,8 +249,8 @@ class SqliteStore final : public SessionStore {
     return found ? query.column_integer(0) : 0;
   }
 
-  // The owner that has most sessions gives up its oldest (as fair_eviction.h has it). One session is always
-  // kept, however large.
+  // Erases sessions until the file is within its bound, each the oldest of the owner with most sessions (as
+  // fair_eviction.h does). Always keeps one session, however large.
   Status keep_to_bound() {
     if (options_.most_bytes == 0) return {};
     FULMAR_ASSIGN(int64_t used, bytes());

@@ -69,12 +69,12 @@ struct Island {
   int version = 0;                              // 7, 6, or 0: both
   std::function<Run(CaseLayer&)> prepare;       // makes weights and inputs; the stage outlives the run
   std::function<Work(const LayerShape&)> work;  // empty: not timed by itself
-  // factor on the tolerance, for cases that add up more rounding errors
+  // Factor on the tolerance, for cases that add up more rounding errors.
   double slack = 1;
 };
 const std::vector<Island>& islands();
 
-// The GEMMs that islands end with, alone; there is no second body to compare them with.
+// Returns the GEMMs that islands end with, each alone; there is no second body to compare them with.
 const std::vector<Island>& products();
 
 }  // namespace fulmar::cases

@@ -16,8 +16,8 @@
 namespace fulmar {
 
 constexpr float kLayerNormEps = 1e-5f;
-constexpr float kHeadNormEps =
-    64e-5f;  // part of the model, not a numerical guard: head variances lie below it
+// Part of the model, not a numerical guard: head variances lie below it.
+constexpr float kHeadNormEps = 64e-5f;
 
 enum class Activation : uint8_t { tanh, sigmoid, silu, relu_squared };
 

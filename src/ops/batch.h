@@ -50,14 +50,14 @@ struct Batch {
 
   bool decode_only() const { return rows == sequences; }
 
-  // singles: the first `count` sequences, which have one row each; behind_singles: the sequences after them.
-  // Rows keep their numbers.
+  // Returns the first `count` sequences, which have one row each.
   Batch singles(int64_t count) const {
     Batch part = *this;
     part.rows = part.sequences = count;
     part.longest = 1;
     return part;
   }
+  // Returns the sequences after the first `count`, which have one row each; rows keep their numbers.
   Batch behind_singles(int64_t count) const {
     Batch part = *this;
     part.rows -= count, part.sequences -= count;

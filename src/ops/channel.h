@@ -39,10 +39,10 @@ size_t message_bytes(std::span<const Tensor> tensors);
 // their contents.
 class Turnstile {
  public:
-  // Wait for a buffer that may be filled, or for one that was filled; return its index, below kMostUnderWay.
-  // Throw DeviceFailure once closed.
+  // Waits for a free buffer and returns its index, below kMostUnderWay; throws DeviceFailure once closed.
   int64_t wait_to_fill();
   void filled();
+  // Waits for a filled buffer and returns its index; throws DeviceFailure once closed.
   int64_t wait_to_empty();
   void emptied();
   void close(const std::string& reason);

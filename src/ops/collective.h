@@ -25,9 +25,9 @@ class Collective {
   // not, they wait for the other ranks on the calling thread.
   virtual bool recordable() const = 0;
 
-  // All-reduce into the residual stream: x += the sum over all ranks of `partial`, the same bits on every
-  // rank. `partial` [rows, C], contiguous, in the activation type or f32; x [rows, C], contiguous, in the
-  // residual type. At batch 1 `partial` may be f32 [n, C]: n partial sums of the rank's addend.
+  // Computes an all-reduce into the residual stream: x += the sum over all ranks of `partial`, the same bits
+  // on every rank. `partial` [rows, C], contiguous, in the activation type or f32; x [rows, C], contiguous,
+  // in the residual type. At batch 1 `partial` may be f32 [n, C]: n partial sums of the rank's addend.
   virtual void add_sum(Tensor partial, Tensor x) = 0;
   // Registers the buffers that addends alternate between, in the same order on every rank, before its first
   // step. Other ranks may read an addend in place (pull) until the next sum has begun, so the next addend has
@@ -53,11 +53,11 @@ struct Addend {
   Collective* ranks = nullptr;
 
   Addend() = default;
-  Addend(Tensor mine, Collective* group = nullptr)
-      : own(mine), ranks(group) {}  // implicit: most have no ranks
+  // Converts a tensor implicitly: most addends have no ranks.
+  Addend(Tensor mine, Collective* group = nullptr) : own(mine), ranks(group) {}
   bool empty() const { return own.empty(); }
-  // Returns what this device has to add to x by itself: `own` without ranks; nothing where the all-reduce has
-  // added to x.
+  // Returns the addend that is left for this device to add to x: `own` without ranks; with ranks nothing,
+  // since the all-reduce has added to x.
   Tensor joined(Tensor x) const {
     if (empty() || ranks == nullptr) return own;
     ranks->add_sum(own, x);

@@ -57,6 +57,7 @@ class Ops {
   virtual ~Ops() = default;
 
   // ---- facts
+
   virtual std::string name() const = 0;        // "cpu (AVX-512, 2 threads)", "cuda:0 (NVIDIA H200)"
   virtual DType activation_dtype() const = 0;  // of every [rows, ...] tensor but the residual stream
   virtual DType residual_dtype() const { return DType::f32; }
@@ -71,26 +72,26 @@ class Ops {
   virtual std::vector<int64_t> rows_to_warm(int64_t /*most*/) const { return {}; }
   // Returns the padded batch size of a decode step of `rows` rows (graphs exist for some sizes only).
   virtual int64_t padded_rows(int64_t rows) const { return rows; }
-  // true: calls return before the steps that they begin have run
+  // Returns whether calls return before the steps that they begin have run.
   virtual bool asynchronous() const { return false; }
   virtual size_t memory_free() const = 0;  // bytes that can still be allocated
   // Measures what the device reaches at best; empty where the backend has no measurement.
   virtual Result<Ceilings> measure_ceilings() { return Ceilings{}; }
 
   // ---- memory
+
   virtual Result<Buffer> allocate(size_t bytes) = 0;  // 64-byte aligned, contents undefined
   virtual void write(void* target, const void* host, size_t bytes) = 0;  // host -> backend
-  virtual void read(void* host, const void* source,
-                    size_t bytes) = 0;  // backend -> host, waits for pending work
+  // Copies backend -> host, once pending work is done.
+  virtual void read(void* host, const void* source, size_t bytes) = 0;
   virtual void synchronise() = 0;
-  // Returns an upper bound, in bytes, of the scratch memory that any island of a step, or the draws after it,
-  // take at once. The default is that of the default islands.
+  // Returns an upper bound, in bytes, of the scratch memory that one island of a step, or the draws after it,
+  // use at once. The default is that of the default islands.
   virtual size_t workspace_bytes(const StepShape& shape) const;
   // Reserves scratch memory, so that no step has to allocate. Called when a model is loaded.
   Status reserve_scratch(size_t bytes);
 
-  // Scratch memory of islands: an arena that grows to the largest island and is reused by the next
-  // one.
+  // Scratch memory of islands: an arena that grows to the largest island and is reused by the next one.
   class Scratch {
    public:
     explicit Scratch(Ops& ops) : ops_(ops) {}
@@ -112,18 +113,20 @@ class Ops {
   virtual Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) = 0;
   // Copies numbers into an f32 matrix [rows, cols].
   virtual Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) = 0;
-  // Called once per layer of a model `width` wide after its weights are imported; fails where the backend
-  // cannot compute with them.
+  // Checks a layer of a model `width` wide after its weights are imported; fails where the backend cannot
+  // compute with them.
   virtual Status check_layer(int64_t width) {
     (void)width;
     return {};
   }
 
-  // ---- blocks of each version: what this device computes of them
+  // ---- the islands of each version, as this device computes them
+
   virtual Islands7& rwkv7() = 0;
   virtual Islands6& rwkv6() = 0;
 
   // ---- steps
+
   // Copies the input into backend memory; the Batch is valid until the next begin_step.
   virtual Batch begin_step(const StepInput& input, const State& state) = 0;
   // Runs the body, or replays what was captured of an earlier run with an equal batch shape.
@@ -133,19 +136,23 @@ class Ops {
   }
 
   // ---- slots
+  //
   // All slots of `state` are in this device's memory; indices are 0 <= slot < state.slots. Calls take effect
   // in order, after the steps begun before them.
+
   virtual void zero_slot(const State& state, int64_t slot) = 0;
   virtual void copy_slot(const State& state, int64_t from, int64_t to) = 0;
-  // Copy a slot to and from host memory of state.layout.slot_bytes(). read_slot waits for pending work, and
-  // returns the state with the ring's pending rows replayed; the slot itself does not change.
+  // Copies a slot to host memory of state.layout.slot_bytes(), once pending work is done, with the ring's
+  // pending rows replayed; the slot itself does not change.
   virtual void read_slot(const State& state, int64_t slot, std::span<std::byte> out);
+  // Copies host memory of state.layout.slot_bytes() to a slot.
   virtual void write_slot(const State& state, int64_t slot, std::span<const std::byte> from);
   // Undoes the slot's last `rows` rows. Only rows that its last step fed as revocable can be undone, never
   // the first of them. Copies no state.
   void roll_back(const State& state, int64_t slot, int64_t rows);
 
   // ---- other devices
+
   // Opens a device-to-device channel from `sender` to this device, for messages of up to `bytes` bytes; null
   // where they can only go through host memory.
   virtual Result<std::unique_ptr<Channel>> channel_from(Ops& sender, size_t bytes) {
@@ -167,7 +174,7 @@ class Ops {
     (void)group, (void)vocab, (void)timeout;
     return std::unique_ptr<SharedDraws>();
   }
-  // Returns the bytes of this device's memory that its end of such a group takes.
+  // Returns the bytes of this device's memory that its end of such a group occupies.
   virtual size_t collective_bytes(int64_t size, const CollectiveOptions& options) const {
     (void)size, (void)options;
     return 0;
@@ -178,45 +185,46 @@ class Ops {
   // Tensors are [rows, C] in the activation type unless said otherwise; outputs never overlap inputs unless
   // the comment says so. Sums and norms accumulate in f32.
 
-  // out = layer_norm(table[token]), or table[token] without ln0; `out` in the residual type
+  // Computes out = layer_norm(table[token]), or table[token] without ln0; `out` in the residual type
   virtual void embed(const Batch& batch, const Embedding& embedding, Tensor out) = 0;
-  // x += pending, in place; x in the residual type
+  // Computes x += pending, in place; x in the residual type
   virtual void add(Tensor x, Tensor pending) = 0;
   // Adds the addend, all-reduced where several ranks have one.
   void absorb(Tensor x, const Addend& pending);
-  // out = layer_norm(x) with eps kLayerNormEps; x in the residual type
+  // Computes out = layer_norm(x) with eps kLayerNormEps; x in the residual type
   virtual void norm(Tensor x, const Norm& norm, Tensor out) = 0;
-  // out[t] = z[t-1] within each sequence, and the carried vector at its first row; carry <- the last row of z
+  // Computes out[t] = z[t-1] within each sequence, the carried vector at its first row; carry <- the last row
+  // of z
   virtual void shift(const Batch& batch, Tensor z, StateField carry, Tensor out) = 0;
-  // out = z + (other - z) * mix; mix is f32 [1, C] or activation [rows, C]; `out` may be z or other
+  // Computes out = z + (other - z) * mix; mix is f32 [1, C] or activation [rows, C]; `out` may be z or other
   virtual void lerp(Tensor z, Tensor other, Tensor mix, Tensor out) = 0;
-  // out = z + (other - z) * (mix + delta); mix f32 [1, C], delta [rows, C]
+  // Computes out = z + (other - z) * (mix + delta); mix f32 [1, C], delta [rows, C]
   virtual void lerp_shifted(Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out) = 0;
-  // out = in @ weight^T; in [rows, weight.in], out [rows, weight.out]; `out` may be f32 (logits)
+  // Computes out = in @ weight^T; in [rows, weight.in], out [rows, weight.out]; `out` may be f32 (logits)
   virtual void linear(Tensor in, const Weight& weight, Tensor out) = 0;
-  // x = act(x + bias), in place; an empty bias counts as zero
+  // Computes x = act(x + bias), in place; an empty bias counts as zero
   virtual void activate(Tensor x, Tensor bias, Activation act) = 0;
-  // x += bias, in place; bias f32 [1, C]
+  // Computes x += bias, in place; bias f32 [1, C]
   virtual void add_bias(Tensor x, Tensor bias) = 0;
-  // out = a * b; `out` may be a
+  // Computes out = a * b; `out` may be a
   virtual void multiply(Tensor a, Tensor b, Tensor out) = 0;
-  // y = group norm over each head's channels (eps kHeadNormEps), scaled and shifted, in place
+  // Computes y = group norm of y over each head's channels (eps kHeadNormEps), scaled and shifted, in place
   virtual void head_norm(int64_t n_head, const Norm& ln_x, Tensor y) = 0;
-  // out[i] = x[wanted_row[i]]
+  // Copies out[i] = x[wanted_row[i]]
   virtual void gather_wanted(const Batch& batch, Tensor x, Tensor out) = 0;
 
   // ---- the head and the draws
 
-  // x += pending; hidden = norm(wanted rows of x) [wanted, C]; logits = hidden @ head^T, f32 [wanted, V]
+  // Computes x += pending; hidden = norm(wanted rows of x) [wanted, C]; logits = hidden @ head^T, f32
+  // [wanted, V]
   virtual void read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
                         Tensor logits);
 
   // Draws one token per row from f32 logits, or scores the one that the row gives. The default copies the
   // logits to the host and calls sample_row.
   virtual void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out);
-  // sample() in two halves: begin_sample enqueues the draws and returns; finish_sample waits and returns the
-  // tokens. No other draws may come in between. begin_sample returns false, having done nothing, where
-  // sample() has to be called.
+  // Enqueues the draws of sample() and returns; finish_sample waits for them and returns the tokens. No other
+  // draws may come in between. Returns false, having done nothing, where sample() has to be called.
   virtual bool begin_sample(Tensor logits, std::span<const SampleRow> rows);
   virtual void finish_sample(std::span<SampledToken> out);
   // Returns the memory that the draws begun last write their ids to, for the StepInput::drawn of a step that

@@ -39,19 +39,20 @@ struct RingLayout {
   DType dtype = DType::f32;  // of inputs and shifts: the activation type
 
   static constexpr size_t align(size_t bytes) { return (bytes + 15) / 16 * 16; }
-  // One row's part of a head: inputs, then what the row removed.
+  // Returns the offset, in one row's part of a head, of what the row removed: after the inputs.
   size_t removed_offset(int64_t head_size) const {
     return static_cast<size_t>(inputs * head_size) * size_of(dtype);
   }
   size_t part_bytes(int64_t head_size) const {
     return align(removed_offset(head_size) + (removed ? static_cast<size_t>(head_size) * sizeof(float) : 0));
   }
-  // [heads, rows, part]: what a block replays is contiguous.
+  // Returns the bytes of [heads, rows, part]: the rows that a head replays are contiguous.
   size_t wkv_bytes(int64_t n_head, int64_t head_size) const {
     return static_cast<size_t>(n_head * rows) * part_bytes(head_size);
   }
-  // Sizes of one token shift in the ring, [rows, C]; 0 where rows cannot be rolled back.
+  // Returns the bytes of one row of a token shift in the ring, [C].
   size_t shift_row_bytes(int64_t n_embd) const { return align(static_cast<size_t>(n_embd) * size_of(dtype)); }
+  // Returns the bytes of a token shift in the ring, [rows, C]; 0 where rows cannot be rolled back.
   size_t shift_bytes(int64_t n_embd) const {
     return revocable ? static_cast<size_t>(rows) * shift_row_bytes(n_embd) : 0;
   }

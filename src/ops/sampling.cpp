@@ -59,7 +59,7 @@ inline float exp_nonpositive(float x) {
   return sum * std::bit_cast<float>((exponent + 127) << 23);
 }
 
-// Step 1: adds biases and penalties, replaces non-finite logits, drops forbidden ids.
+// Adds biases and penalties, replaces non-finite logits and drops forbidden ids (step 1).
 void adjust(std::span<float> z, const SampleRow& row) {
   for (float& value : z) {
     value = value == value ? value : 0.0f;
@@ -210,8 +210,8 @@ float least_kept(std::span<const float> weights, double total, size_t k, float t
   return bound;
 }
 
-// Step 3, top_k and top_p: keeps the likeliest ids until `k` of them or the share top_p of the mass is
-// reached. Ids tied at the boundary share what is left of the count and the mass. Likeliest first.
+// Keeps the likeliest ids, in that order, until `k` of them or the share top_p of the mass is reached (step
+// 3). Ids tied at the boundary share the rest of the count and the mass.
 void cut(std::vector<Candidate>& candidates, double total, size_t k, float top_p) {
   const double wanted_mass = top_p < 1.0f ? top_p * total : std::numeric_limits<double>::infinity();
   double above = 0;                       // mass before the current run of ties
@@ -246,7 +246,7 @@ void cut(std::vector<Candidate>& candidates, double total, size_t k, float top_p
   }
 }
 
-// Steps 3 and 4 on weights whose largest is 1.
+// Draws an id by weights whose largest is 1 (steps 3 and 4).
 int32_t draw_cut(std::span<const float> weights, double total, double power, const SampleRow& row) {
   const SamplingParams& params = *row.params;
   const size_t k = params.top_k <= 0 ? weights.size()

@@ -12,7 +12,7 @@ struct SamplingMode {
   double power = 0;          // exponent of the weights after top_k and top_p (temperature_last); 0: none
 };
 
-// `given`: the row's own id is scored, as in a greedy draw.
+// Returns how a row with these parameters is drawn. `given`: its own id is scored, as in a greedy draw.
 inline SamplingMode sampling_mode(const SamplingParams& params, bool given = false) {
   constexpr float kSmallestTemperature = 0.001f;
   const bool cold = params.temperature < kSmallestTemperature;

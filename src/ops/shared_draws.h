@@ -20,9 +20,10 @@ class SharedDraws {
   // each rank but the first, once for each draw of the first, with the same rows. Work enqueued later may
   // overwrite the logits.
   virtual void survey(size_t rank, Tensor part, int64_t first, std::span<const SampleRow> rows) = 0;
-  // Begin and finish the draws, as Ops::begin_sample and Ops::finish_sample. Call on the thread of the first
-  // rank. Work that any rank enqueues after begin() runs after the draws.
+  // Enqueues the draws, as Ops::begin_sample does. Call on the thread of the first rank. Work that any rank
+  // enqueues later runs after the draws.
   virtual void begin(Tensor part, std::span<const SampleRow> rows) = 0;
+  // Waits for the draws, as Ops::finish_sample does. Call on the thread of the first rank.
   virtual void finish(std::span<SampledToken> out) = 0;
   void draw(Tensor part, std::span<const SampleRow> rows, std::span<SampledToken> out) {
     begin(part, rows);

@@ -16,13 +16,14 @@ class StateSlots {
  public:
   virtual ~StateSlots() = default;
 
-  // Returns the layout of the bytes that read and write take: the whole model's state, on however many
-  // devices it is.
+  // Returns the layout of the bytes that read and write copy: the whole model's state, also where several
+  // devices hold it.
   virtual const StateLayout& layout() const = 0;
   virtual void zero(int64_t slot) = 0;
   virtual void copy(int64_t from, int64_t to) = 0;
-  // Copy a slot to and from host memory of layout().slot_bytes(); read waits for pending work.
+  // Copies a slot to host memory of layout().slot_bytes(), once pending work is done.
   virtual void read(int64_t slot, std::span<std::byte> out) = 0;
+  // Copies host memory of layout().slot_bytes() to a slot.
   virtual void write(int64_t slot, std::span<const std::byte> from) = 0;
 };
 

@@ -60,10 +60,11 @@ struct StateLayout {
   int64_t count(const FieldSpec& field) const {
     return field.shape == FieldSpec::Shape::channels ? n_embd : n_head * head_size * head_size;
   }
-  // Returns the bytes of a layer's field without and with what aligns the next one.
+  // Returns the bytes of a layer's field, without the padding that aligns the next one.
   size_t data_bytes(const FieldSpec& field) const {
     return static_cast<size_t>(count(field)) * size_of(dtype(field));
   }
+  // Returns the same with that padding.
   size_t field_bytes(const FieldSpec& field) const { return (data_bytes(field) + 15) / 16 * 16; }
   size_t layer_bytes() const { return bytes_before(fields.size()); }
   size_t slot_bytes() const { return static_cast<size_t>(n_layer) * layer_bytes(); }

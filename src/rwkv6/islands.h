@@ -18,25 +18,25 @@ class Islands6 {
   Islands6(const Islands6&) = delete;
   Islands6& operator=(const Islands6&) = delete;
 
-  // The primitive: the recurrence per head (state value-major here too); y [rows, C]
+  // Computes the recurrence per head, a primitive; state in place, value-major; y [rows, C]
   virtual void wkv(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField state,
                    Tensor y) = 0;
 
   // ---- islands
 
-  // x += pending; data-dependent mixes in the order w k v r g
+  // Computes x += pending; z = norm(x); mixed[i] = the data-dependent mixes of z, in the order w k v r g
   virtual void enter(const Batch& batch, const TimeMix6& att, Tensor x, Addend pending, StateField att_shift,
                      std::span<const Tensor, 5> mixed);
   virtual void project(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
                        const Projected6& p);
   virtual void recur(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField state,
                      Tensor y);
-  // pending = (head_norm(y) * g) @ output^T; overwrites y
+  // Computes pending = (head_norm(y) * g) @ output^T; overwrites y
   virtual void leave(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y, Tensor pending);
-  // recur, then leave; y [rows, C] is working memory. For backends that fuse both.
+  // Runs recur, then leave; y [rows, C] is working memory. For backends that fuse both.
   virtual void attend(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField state,
                       Tensor y, Tensor pending);
-  // x += addend; pending = relu²(lerp(z) @ key^T) @ value^T * sigmoid(lerp(z) @ receptance^T)
+  // Computes x += addend; pending = relu²(lerp(z) @ key^T) @ value^T * sigmoid(lerp(z) @ receptance^T)
   virtual void channel_mix(const Batch& batch, const ChannelMix6& ffn, Tensor x, Addend addend,
                            StateField ffn_shift, Tensor pending);
 

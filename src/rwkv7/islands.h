@@ -48,42 +48,43 @@ class Islands7 {
 
   // ---- primitives
 
-  // kk = k * k_k normalised per head (lower bound of the norm 1e-12); then k *= 1 + (alpha - 1) * k_a, in
-  // place
+  // Computes kk = k * k_k normalised per head (lower bound of the norm 1e-12); then k *= 1 + (alpha - 1) *
+  // k_a, in place
   virtual void key_prepare(const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk) = 0;
-  // The recurrence per head, rows of a sequence in order; state in place; y [rows, C]
+  // Computes the recurrence per head, rows of a sequence in order; state in place; y [rows, C]
   virtual void wkv(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField state,
                    Tensor y) = 0;
-  // y += (sum over the head of r * k * r_k) * v, in place
+  // Computes y += (sum over the head of r * k * r_k) * v, in place
   virtual void bonus(const TimeMix7& att, const Projected7& p, Tensor y) = 0;
-  // RWKV-7a: scale [rows, F] = ((z @ s1^T) @ E) @ s2^T + s0, E[D, D] from the token's id and normed embedding
+  // Computes RWKV-7a's scale [rows, F] = ((z @ s1^T) @ E) @ s2^T + s0, E [D, D] from the token's id and
+  // normed embedding
   virtual void deep_embed(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor z,
                           Tensor scale) = 0;
 
   // ---- islands
   //
-  // x is the residual stream; `pending` is what the previous island's output still has to add to it (empty:
+  // x is the residual stream; `pending` is the previous island's output, not yet added to it (empty:
   // nothing).
 
-  // x += pending; z = norm(x); mixed[i] = lerp(z, shifted z, mix row i) for r w k v a g
+  // Computes x += pending; z = norm(x); mixed[i] = lerp(z, shifted z, mix row i) for r w k v a g
   virtual void enter(const Batch& batch, const TimeMix7& att, Tensor x, Addend pending, StateField att_shift,
                      std::span<const Tensor, 6> mixed);
-  // The projections, low-rank paths, value residual and key preparation. In block 0 v_first <- v.
+  // Computes the projections, low-rank paths, value residual and key preparation. In block 0 v_first <- v.
   virtual void project(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                        bool first_block, Tensor v_first, const Projected7& p);
   virtual void recur(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField state,
                      Tensor y);
-  // pending = ((head_norm(y) + bonus) * g) @ output^T; overwrites y
+  // Computes pending = ((head_norm(y) + bonus) * g) @ output^T; overwrites y
   virtual void leave(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y, Tensor pending);
-  // recur, then leave; y [rows, C] is working memory. For backends that fuse both.
+  // Runs recur, then leave; y [rows, C] is working memory. For backends that fuse both.
   virtual void attend(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField state,
                       Tensor y, Tensor pending);
-  // project, then attend; p and y are working memory. For backends that fuse parts of both.
+  // Runs project, then attend; p and y are working memory. For backends that fuse parts of both.
   virtual void time_mix(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                         bool first_block, Tensor v_first, const Projected7& p, StateField state, Tensor y,
                         Tensor pending);
-  // x += addend; pending = relu²(lerp(z) @ key^T) [* deep embed] @ value^T. `pending` may alias `addend`,
-  // unless ranks have addends, and `addend` may be empty.
+  // Computes x += addend; pending = relu²(lerp(z) @ key^T) [* deep embed] @ value^T. `pending` may alias
+  // `addend`, unless ranks have addends, and `addend` may be empty.
   virtual void channel_mix(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
                            Addend addend, StateField ffn_shift, Tensor pending);
 

@@ -41,8 +41,8 @@ struct ChannelMix7 {
 // Outputs of project, inputs of recur and leave; all [rows, A] in the activation type.
 struct Projected7 {
   Tensor r, k, v, g;
-  Tensor
-      u;  // decay before its activation: w = exp(-exp(-0.5) * sigmoid(u)), evaluated in f32 by the recurrence
+  // Decay before its activation: w = exp(-exp(-0.5) * sigmoid(u)), evaluated in f32 by the recurrence.
+  Tensor u;
   Tensor kk;     // normalised per head, from k before it was scaled by alpha
   Tensor alpha;  // in-context learning rate, (0, 1)
 };
