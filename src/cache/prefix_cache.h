@@ -24,9 +24,8 @@ namespace fulmar {
 
 struct PrefixCacheOptions {
   size_t host_bytes = size_t{1} << 30;
-  // Copies to the host beyond this rate are dropped: running streams wait for each copy, at 6 to 8 GB/s,
-  // and where rows are so many that the rate is reached, few of the copies are used before they are
-  // evicted.
+  // Copies to the host beyond this rate are dropped: running streams wait for each copy, at 6 to 8 GB/s, and
+  // at row counts that reach the rate, few of the copies are used before they are evicted.
   size_t host_bytes_per_second = size_t{64} << 20;
   size_t least_tokens = 16;  // shorter beginnings are cheaper to feed than to keep
 };

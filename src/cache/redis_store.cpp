@@ -1,4 +1,4 @@
-// The commands behind SessionStore.
+// SessionStore by commands of Redis.
 #include "cache/redis_store.h"
 
 #include <fmt/core.h>

@@ -33,10 +33,10 @@ struct SweptSession {
   StoredSession session;
 };
 
-// Returns the first text behind this one.
+// Returns the first text after this one.
 std::string behind(std::string text) { return text += '\0'; }
 
-// Returns the first text behind all those that begin with `prefix`; nothing where there is none.
+// Returns the first text after all those that begin with `prefix`; nothing where there is none.
 std::optional<std::string> after_all_with(std::string prefix) {
   while (!prefix.empty() && static_cast<uint8_t>(prefix.back()) == 0xFF) prefix.pop_back();
   if (prefix.empty()) return std::nullopt;
@@ -114,7 +114,7 @@ class SqliteStore final : public SessionStore {
                     "AND id >= ? AND id < ? ORDER BY id LIMIT ?");
     query.text(1, fingerprint).text(2, std::max(wanted.prefix, behind(wanted.after)));
     const auto end = after_all_with(wanted.prefix);
-    // Any blob is behind all texts.
+    // Any blob sorts after all texts.
     if (end) query.text(3, *end);
     if (!end) query.blob(3, std::as_bytes(std::span("")));
     query.integer(4, wanted.limit);

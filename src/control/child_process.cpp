@@ -40,7 +40,7 @@ struct Pipe {
   }
 };
 
-// Our environment with `changes` applied, as NAME=value lines.
+// Returns our environment with `changes` applied, as NAME=value lines.
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& changes) {
   std::vector<std::string> lines;
   for (char** line = environ; line != nullptr && *line != nullptr; ++line) {
@@ -60,8 +60,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Files that some library opened without CLOEXEC must not live on in a worker: a listening socket of ours
-// would keep its port taken.
+// Marks all files but the standard ones CLOEXEC, also those that some library opened without: in a worker, a
+// listening socket of ours would keep its port taken.
 void close_on_exec_from_three() {
 #ifdef SYS_close_range
   if (::syscall(SYS_close_range, 3u, ~0u, 1u << 2) == 0) return;  // CLOSE_RANGE_CLOEXEC

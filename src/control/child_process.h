@@ -28,24 +28,24 @@ struct ChildExit {
   int signal = 0;  // that ended it, or 0
 };
 
-// The child reads from /dev/null, has no other open file of ours, is in a process group of its own, so that a
-// terminal's Ctrl-C reaches us only, and is killed when the *thread* that called this ends: call it on one
-// that lives as long as the process. A program that cannot be run is an io Error.
+// Starts a program that reads from /dev/null and inherits no other open file of ours. It has a process group
+// of its own, so that a terminal's Ctrl-C reaches us only, and is killed when the *thread* that called this
+// ends: call it on one that lives as long as the process. Fails (io) where the program cannot be run.
 Result<Child> spawn_child(const ChildProgram& program);
 
-// Nothing while the child runs; asks once only.
+// Returns how the child ended; nothing while it runs. Does not wait.
 std::optional<ChildExit> reap_child(pid_t pid);
 
-// "exit code 3", "killed by signal 9 (Killed)".
+// Returns "exit code 3" or "killed by signal 9 (Killed)".
 std::string describe(const ChildExit& exit);
 
-// The path of the program that runs now.
+// Returns the path of the running program.
 Result<std::string> own_program();
 
-// Nothing where `host` is an address of this machine, so that a process may listen on it; else an invalid
-// Error that names it.
+// Checks that `host` is an address of this machine, so that a process may listen on it; the invalid Error
+// names it.
 Status check_local(const std::string& host);
-// A TCP port of `host` on which nobody listens now; an io or invalid Error that names the host.
+// Returns a TCP port of `host` on which nobody listens now; an io or invalid Error names the host.
 Result<int> free_port(const std::string& host);
 
 }  // namespace fulmar

@@ -28,7 +28,8 @@ constexpr std::string_view kFields[] = {"name",
                                         "restart",
                                         "args"};
 
-// Scalars stay text: the fields' lenient readers know numbers and flags.
+// Converts a worker's scalar fields to JSON strings; the lenient readers of the fields parse numbers and
+// flags.
 JsonValue json_of(const YAML::Node& worker) {
   std::vector<JsonObject::Member> members;
   for (const auto& field : worker) {
@@ -39,7 +40,7 @@ JsonValue json_of(const YAML::Node& worker) {
   return JsonValue(JsonObject(std::move(members)));
 }
 
-// The library keeps both of two equal names and finds one of them.
+// Checks that no name is given twice: the YAML library would keep both and find one of them.
 Status check_given_once(const YAML::Node& map, const std::string& title) {
   std::map<std::string, int> lines;
   for (const auto& field : map) {

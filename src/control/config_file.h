@@ -15,7 +15,8 @@
 
 namespace fulmar {
 
-// An invalid Error tells the worker and field concerned; nothing of a file with an error is used.
+// Parses a configuration; an invalid Error names the worker and the field, and no part of a file with an
+// error is used.
 Result<std::vector<WorkerSpec>> parse_config(const std::string& yaml, const WorkerSurroundings& surroundings);
 Result<std::vector<WorkerSpec>> read_config(const std::string& path, const WorkerSurroundings& surroundings);
 

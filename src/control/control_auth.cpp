@@ -8,7 +8,7 @@
 namespace fulmar {
 namespace {
 
-// What follows "<scheme> " in an Authorization header, or nothing.
+// Returns the credentials after "<scheme> " in an Authorization header; empty for another scheme.
 std::string_view credentials(std::string_view header, std::string_view scheme) {
   if (header.size() <= scheme.size() || header[scheme.size()] != ' ' ||
       !equals_ignoring_case(header.substr(0, scheme.size()), scheme)) {

@@ -8,9 +8,9 @@
 
 namespace fulmar {
 
-// True when `password` is empty, or the request offers it as Bearer token, as X-Api-Key or, unless
-// `basic_counts` is false, as the password of HTTP Basic (any user name). Browsers add the latter by
-// themselves, to what pages of other sites make them send, too.
+// Returns whether `password` is empty, or the request has it as Bearer token, as X-Api-Key or, if
+// `basic_counts`, as the password of HTTP Basic (any user name). Browsers add the latter by themselves, also
+// to requests that pages of other sites make them send.
 bool has_control_key(std::string_view password, const Headers& headers, bool basic_counts = true);
 
 }  // namespace fulmar

@@ -92,8 +92,8 @@ void system_figures(const Asked& asked) {
   asked.answer(json_answer(system_json(program_version(), asked.service.gpus.figures())));
 }
 
-// The time, unix seconds, after which the answer begins; 0 where none is asked for. Nothing, and the request
-// answered, where it is no number.
+// Parses `since`, seconds since 1970; 0 where the query has none. Where it is no number, answers the request
+// and returns nothing.
 std::optional<double> read_since(const Asked& asked) {
   const std::string* text = asked.request().query.find("since");
   if (text == nullptr) return 0.0;
@@ -139,7 +139,7 @@ void show_model(const Asked& asked) {
 
 // ---- workers
 
-// The worker that the path names, or null and a 404.
+// Returns the worker that the path names; answers with 404 and returns null where there is none.
 WorkerPtr named_worker(const Asked& asked) {
   WorkerPtr worker = find_worker(*asked.fleet(), asked.argument);
   if (!worker) asked.answer(detail_answer(404, "worker not found"));
@@ -187,7 +187,8 @@ void stop_worker(const Asked& asked) {
   if (!found.ok()) asked.answer(detail_answer(404, found.error().text));
 }
 
-// {"deadline":S}: seconds, by default 60. Nothing, and the request answered, where it is wrong.
+// Parses {"deadline":S} in seconds, by default 60. Where it is wrong, answers the request and returns
+// nothing.
 std::optional<std::chrono::milliseconds> read_deadline(const Asked& asked) {
   constexpr double kMostSeconds = 86'400;
   const std::string& text = asked.request().body;
@@ -258,7 +259,7 @@ void worker_logs(const Asked& asked) {
 
 // ---- relaying
 
-// What follows `prefix` in the request's raw target, as the worker's target.
+// Returns the part of the request's raw target after `prefix`, as the worker's target.
 std::optional<std::string> rest_of_target(std::string_view target, const std::string& prefix) {
   if (!target.starts_with(prefix)) return std::nullopt;
   std::string rest(target.substr(prefix.size()));
@@ -322,8 +323,8 @@ constexpr ControlRoute kPassed[] = {
     {"", "", RouteAccess::key, pass<Placement::apart>},
 };
 
-// What '*' stands for when `path` fits `pattern`. One in the middle stands for one segment, one at the end
-// for the rest.
+// Returns the text that '*' matches where `path` matches `pattern`. A '*' in the middle matches one segment,
+// one at the end all the rest.
 std::optional<std::string_view> fits(std::string_view pattern, std::string_view path) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos)
@@ -340,7 +341,7 @@ std::optional<std::string_view> fits(std::string_view pattern, std::string_view 
   return below_proxy ? std::optional(rest.substr(0, end)) : std::nullopt;
 }
 
-// The methods that a path takes: "GET, POST".
+// Returns the methods that a path supports: "GET, POST".
 std::string methods_of(std::string_view path) {
   std::string methods;
   for (const ControlRoute& route : kRoutes) {
@@ -383,13 +384,13 @@ Match find_route(const HttpRequest& request) {
   return match;
 }
 
-// A worker tells what is wrong with a body that is no JSON.
+// Parses the body; null where it is no JSON, since a worker reports that error.
 JsonValue body_or_null(const HttpRequest& request) {
   auto body = parse_json(request.body, {.max_bytes = kMostBody});
   return body.ok() ? std::move(*body) : JsonValue();
 }
 
-// By a header, or where that will do by the query.
+// Returns whether the request shows the key in a header or, on routes that allow it, in the query.
 bool shows_key(const ControlService& service, RouteAccess access, const HttpRequest& request) {
   const bool forged = may_change_state(request.method) && is_cross_site(request.headers);
   if (access == RouteAccess::open || has_control_key(service.password, request.headers, !forged)) return true;

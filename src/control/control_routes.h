@@ -44,8 +44,7 @@ bool answers_itself(std::string_view method, std::string_view path);
 // Answers one request in every case. Any thread.
 void handle_control_request(ControlService& service, std::shared_ptr<Exchange> exchange);
 
-// How large a request's body may be, of which the head is known: little while a key is asked for and no
-// header shows it.
+// Returns the bound on a request's body, given its head: small where a key is needed and no header shows it.
 BodyRule control_body_rule(const ControlService& service, const HttpRequest& head);
 
 }  // namespace fulmar

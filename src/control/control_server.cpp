@@ -19,7 +19,7 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-// Under which clients without a password may ask.
+// Returns the names in Host under which clients without a password may reach this server.
 std::vector<std::string> names_of(const ControlOptions& options) {
   std::vector<std::string> names = options.allowed_hosts;
   names.push_back(options.host);

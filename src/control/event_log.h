@@ -25,7 +25,7 @@ class EventLog {
 
   // Stamps the event with the present time.
   void add(WorkerEvent event);
-  // {"events":[...]}, oldest first; those after `since`, in seconds since 1970.
+  // Returns {"events":[...]}, oldest first: those after `since`, in seconds since 1970.
   std::string json(double since) const;
 
  private:

@@ -28,7 +28,7 @@ class GpuLibrary {
   virtual std::vector<GpuFigures> ask() = 0;
 };
 
-// Null where the file is absent, lacks a function or finds no driver.
+// Loads a vendor's library; null where the file is absent, lacks a function or finds no driver.
 std::unique_ptr<GpuLibrary> open_nvml(const char* file);
 std::unique_ptr<GpuLibrary> open_rocm_smi(const char* file);
 

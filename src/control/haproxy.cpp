@@ -30,8 +30,8 @@ unsigned number_of(std::string_view text) {
   return number;
 }
 
-// The same for the same name in every run and on every machine: consistent hashing goes by this number.
-// Small numbers are left to servers of the configuration file.
+// Returns the id of a server, equal for equal names in every run and on every machine: HAProxy's consistent
+// hashing uses it. Small ids are left to servers of the configuration file.
 uint32_t id_of(std::string_view name) {
   uint32_t hash = 2166136261u;
   for (const char byte : name) hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619u;

@@ -23,18 +23,18 @@ struct KnownServer {
   bool in_maintenance = false;
 };
 
-// The servers of an answer to "show servers state <backend>". Only those that we have added, whose names
-// begin with kOurServers, are listed; the prefix is taken off.
+// Parses an answer to "show servers state <backend>". Returns only servers that we have added, whose names
+// begin with kOurServers, without that prefix.
 std::vector<KnownServer> read_servers(std::string_view answer);
 inline constexpr std::string_view kOurServers = "fulmar-";
 
-// Lets servers that are missing from the directory stay as they are: after it was away, records have run out
-// although their workers live and will be renewed.
+// Adds the known servers that are missing from the directory to `wanted`: after the directory was away,
+// records have expired although their workers live and will renew them.
 void keep_missing(std::vector<WantedServer>& wanted, const std::vector<KnownServer>& known);
 
-// Runtime commands, to be sent in order. A server that is to go is put into maintenance first and deleted
-// once HAProxy knows it to be there: its last streams end in between. Wanted servers whose name or address
-// holds signs that would mean something inside a command are left out.
+// Returns runtime commands, to be sent in order. A server that is no longer wanted is put into maintenance
+// first, and deleted once HAProxy reports that: its last streams end meanwhile. Wanted servers whose name or
+// address has characters with a meaning in commands are left out.
 std::vector<std::string> haproxy_commands(std::string_view backend, const std::vector<WantedServer>& wanted,
                                           const std::vector<KnownServer>& known);
 

@@ -43,7 +43,7 @@ void write_seconds(JsonWriter& json, const char* name, const std::vector<History
   json.end_array();
 }
 
-// One line of the file:
+// Returns one line of the file:
 // ["series",time,tokens_per_second,ttft_p50,ttft_p95,rows_waiting,rows_running,memory_bytes]
 std::string line_of(const std::string& series, const HistorySample& minute) {
   JsonWriter json;
@@ -58,7 +58,7 @@ std::optional<double> number_at(const JsonValue& row, size_t index) {
   return lenient_number(row.as_array()[index]);
 }
 
-// Nothing for a line that is none of ours, such as one that a full disk cut off.
+// Parses a line of the file; nothing where it is malformed, such as one that a full disk cut off.
 std::optional<std::pair<std::string, HistorySample>> read_line(const std::string& line) {
   const auto row = parse_json(line);
   if (!row.ok() || !row->is_array() || row->as_array().size() != 8 || !row->as_array()[0].is_string())

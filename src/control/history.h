@@ -22,23 +22,23 @@ struct HistorySample {
   uint64_t memory_bytes = 0;
 };
 
-// The samples of one minute as one: means of rates and medians, the worst of the rest. Not for none. Pure.
+// Combines the samples of one minute, at least one: means of rates and medians, maxima of the rest. Pure.
 HistorySample minute_of(const std::vector<HistorySample>& samples);
 
 class History {
  public:
   static constexpr size_t kMostMinutes = 1440;
 
-  // `file` keeps the minutes; empty: nothing does. One that cannot be read or written is as none, with a
-  // warning.
+  // Reads and keeps the minutes in `file`; empty: in no file. A file that cannot be read or written counts as
+  // none, with a warning.
   explicit History(std::string file = {}, size_t most_samples = 720);
 
-  // A series is named by its worker's name, or by its id.
+  // Adds a sample; a series is named by its worker's name or, without one, by its id.
   void add(const std::string& series, const HistorySample& sample);
   // Forgets the fine samples of series that are not in `kept`; minutes go after a day.
   void keep_only(const std::vector<std::string>& kept);
-  // {"workers":{"<series>":{"time":[...],"tokens_per_second":[...],...}}}; the samples after `since`, or,
-  // where `minutes` is true, one a minute.
+  // Returns {"workers":{"<series>":{"time":[...],"tokens_per_second":[...],...}}}: the samples after `since`
+  // or, if `minutes`, one per minute.
   std::string json(double since, bool minutes = false) const;
 
  private:

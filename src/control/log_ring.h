@@ -17,12 +17,12 @@ class LogRing {
 
   explicit LogRing(size_t most_lines = 5000) : most_lines_(most_lines) {}
 
-  // Bytes as they come from the pipe; "\n", "\r\n" and "\r" end a line, longer ones than kMostLineBytes are
-  // broken.
+  // Appends bytes as they come from the pipe; "\n", "\r\n" and "\r" end a line, and lines longer than
+  // kMostLineBytes are broken.
   void append(std::string_view bytes);
   // Ends a line that the worker left open.
   void close_line();
-  // The newest `count` lines, newest last, without line ends; none for count <= 0.
+  // Returns the newest `count` lines, newest last, without line ends; none for count <= 0.
   std::vector<std::string> tail(int64_t count) const;
 
  private:

@@ -30,7 +30,7 @@ bool same_name(const ListedWorker& one, const ListedWorker& other) {
   return one.id == other.id && one.owner == other.owner;
 }
 
-// Entries of one name, by whichever workers, stand once, as the first of them tells it.
+// Sorts the entries and keeps one of each name, whichever workers list it: the first.
 void order(std::vector<ListedWorker>& entries) {
   std::stable_sort(entries.begin(), entries.end(), [](const ListedWorker& one, const ListedWorker& other) {
     return one.id != other.id ? one.id < other.id : one.owner < other.owner;
@@ -64,7 +64,7 @@ std::optional<std::string> merge_lists(const ListForm& form, const std::vector<s
   }
   order(entries);
   size_t end = form.paged ? std::min(entries.size(), static_cast<size_t>(limit)) : entries.size();
-  // The next page begins behind the last id.
+  // The next page begins after the last id.
   while (end > 0 && end < entries.size() && entries[end].id == entries[end - 1].id) ++end;
   JsonWriter json;
   json.begin_object();

@@ -20,9 +20,8 @@ struct ListForm {
 // Returns the form of a route's list.
 const ListForm& list_form(std::string_view path);
 
-// Returns one page of all: entries that are the same stand once, those of one id behind one another. Nothing
-// where a page is no list of that form. `limit`: as the workers were asked; what stays behind it is told by
-// has_more.
+// Merges the pages into one: equal entries stand once, those of one id side by side. Returns nothing where a
+// page is no list of that form. `limit`: as the workers were asked; has_more tells of entries beyond it.
 std::optional<std::string> merge_lists(const ListForm& form, const std::vector<std::string_view>& pages,
                                        int64_t limit);
 

@@ -28,7 +28,7 @@ void each_line(std::string_view text, Use use) {
   }
 }
 
-// The brace that closes labels; quoted label values may contain braces.
+// Returns the position of the brace that closes the labels; quoted values may contain braces.
 size_t closing_brace(std::string_view line, size_t from) {
   bool quoted = false;
   for (size_t i = from; i < line.size(); ++i) {
@@ -64,7 +64,7 @@ std::optional<Sample> read_sample(std::string_view line) {
 
 double number_of(std::string_view rest) { return std::strtod(std::string(rest).c_str(), nullptr); }
 
-// The metric that a "# HELP name ..." or "# TYPE name ..." line is about.
+// Returns the metric of a "# HELP name ..." or "# TYPE name ..." line.
 std::string_view family_of(std::string_view line) {
   for (const std::string_view prefix : {"# HELP ", "# TYPE "}) {
     if (!line.starts_with(prefix)) continue;

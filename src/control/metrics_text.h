@@ -14,11 +14,11 @@ struct LabelledMetrics {
   std::string text;
 };
 
-// One text in which each family appears once, with the samples of all sources; each sample gets the label
-// worker="<label>" in front of its own. Lines that are no samples and no HELP or TYPE are left out.
+// Merges the sources into one text with each family once; each sample gets the label worker="<label>" before
+// its own. Drops lines that are neither samples nor HELP nor TYPE.
 std::string merge_metrics(const std::vector<LabelledMetrics>& sources);
 
-// The sum of all samples called `name`, or nothing when there is none.
+// Returns the sum of all samples called `name`; nothing where there is none.
 std::optional<double> metric_value(std::string_view text, std::string_view name);
 
 // A histogram's cumulative counts by upper bound, ascending, the last bound being infinity.
@@ -28,9 +28,9 @@ struct Buckets {
 
 Buckets read_buckets(std::string_view text, std::string_view name);
 
-// The value below which the share `q` of the observations lies that are in `now` and not in `before`,
-// interpolated within a bucket; nothing when there were none. A `before` of other bounds, or with larger
-// counts (the worker has been restarted), counts as empty.
+// Returns the quantile `q` of the observations in `now` that are not in `before`, interpolated within a
+// bucket; nothing where there are none. A `before` of other bounds, or with larger counts (the worker has
+// been restarted), counts as empty.
 std::optional<double> quantile_between(const Buckets& before, const Buckets& now, double q);
 
 }  // namespace fulmar

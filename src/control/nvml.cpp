@@ -28,7 +28,7 @@ class Nvml final : public GpuLibrary {
     if (started_) shutdown_();
   }
 
-  // False when any part is absent.
+  // Loads the functions and starts the library; false where a part is absent.
   bool start() {
     const bool complete = file_.load("nvmlInit_v2", init_) && file_.load("nvmlShutdown", shutdown_) &&
                           file_.load("nvmlDeviceGetCount_v2", count_) &&

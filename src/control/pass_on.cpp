@@ -50,8 +50,8 @@ struct Turn {
   Wish wish;
 };
 
-// The next worker for a turn. A session that nobody has yet is its first worker's from then on, so that turns
-// which come together stay together.
+// Returns the choice of the next worker for a turn. A session without a home gets the first worker chosen as
+// its home, so that concurrent turns stay together.
 NextWorker next_for_turn(ControlService& service, Turn turn) {
   return [&service, turn = std::move(turn)]() mutable -> WorkerPtr {
     const FleetPtr fleet = service.supervisor.fleet();
@@ -68,7 +68,7 @@ NextWorker next_for_turn(ControlService& service, Turn turn) {
   };
 }
 
-// The key that a body shows, apart from whatever else it holds.
+// Returns the body's `password` alone, as an object.
 JsonValue password_in(const JsonValue& body) {
   const JsonValue* password = body.find("password");
   if (!password) return {};
@@ -104,7 +104,8 @@ void relay_turn(ControlService& service, ExchangePtr exchange, const JsonValue& 
 
 // ---- whose a session is
 
-// What finds a session on a worker: its state's head, or for a turn of a tree the first of the tree's nodes.
+// The request by which a session is searched for on a worker: for its state, or for a turn of a tree for the
+// first of the tree's nodes.
 struct SessionSearch {
   std::string method, target, prefix;
 };
@@ -117,9 +118,8 @@ SessionSearch search_of(const std::string& session, const JsonValue& body) {
   return {.method = "GET", .target = "/v1/sessions?limit=1&after=" + percent_encode(nodes), .prefix = nodes};
 }
 
-// Returns whether a worker has the session; nothing where its answer does not tell. One that refuses whoever
-// asks refuses the turn, too, since a search needs no more than that; one that wants to be asked later is no
-// such.
+// Returns whether a worker has the session; nothing where its answer does not tell, such as a 429. A worker
+// that refuses the client here refuses the turn, too: a search needs no more rights.
 std::optional<bool> has_session(const WorkerAnswer& answer, const SessionSearch& search) {
   const bool later = answer.status == 408 || answer.status == 429 || answer.status >= 500;
   if (answer.status == 0 || later) return std::nullopt;
@@ -132,7 +132,7 @@ std::optional<bool> has_session(const WorkerAnswer& answer, const SessionSearch&
   return id && id->is_string() && id->as_string().starts_with(search.prefix);
 }
 
-// The workers that a turn may go to, in the order in which they would be asked.
+// Returns the workers that a turn may be sent to, in the order in which they would be asked.
 std::vector<WorkerPtr> candidates(const Fleet& fleet, Wish wish) {
   std::vector<WorkerPtr> workers;
   while (WorkerPtr worker = choose_worker(fleet, wish)) {
@@ -255,7 +255,8 @@ HttpResponse merged_answer(const HttpRequest& asked, std::vector<WorkerAnswer> a
   return with_cors(json_answer(std::move(*merged)));
 }
 
-// Workers that are away are told of, since what they have is not in the list.
+// Answers with the merged lists of all workers that answer, and names those that are away, since their
+// entries are missing.
 void pass_merged(ControlService& service, ExchangePtr exchange) {
   const FleetPtr fleet = service.supervisor.fleet();
   std::vector<WorkerPtr> workers;

@@ -14,7 +14,7 @@ namespace fulmar {
 void pass_on(ControlService& service, std::shared_ptr<Exchange> exchange, const JsonValue& body,
              Placement placement);
 
-// The proxy's way: the request to one worker, under another target.
+// Relays the request to one worker under another target, for the proxy.
 void pass_to(ControlService& service, std::shared_ptr<Exchange> exchange, WorkerPtr worker,
              std::string target);
 

@@ -21,12 +21,12 @@ constexpr size_t kLongestSessionId = 512;
 // How many more rows a worker may have than the idlest one before a guessed home is passed over.
 constexpr int64_t kGuessMayCost = 8;
 
-// What was polled lags behind, what we have under way does not.
+// Returns the rows queued or under way; polled figures lag behind, our own count of requests does not.
 int64_t load_of(const WorkerView& worker) {
   return worker.queue.waiting + std::max(worker.queue.running, worker.in_flight->load());
 }
 
-// A message's content: a text, or parts that hold texts.
+// Appends a message's content: a text, or parts that hold texts.
 void append_text(std::string& text, const JsonValue* content) {
   if (content == nullptr) return;
   if (content->is_string()) text += content->as_string();
@@ -86,7 +86,8 @@ WorkerPtr choose_worker(const Fleet& fleet, const Wish& wish) {
 
 namespace {
 
-// The key that the request shows, in whatever way, and the owner that an administrator acts as, as a hash.
+// Returns a hash of the key that the request shows, in whichever way, and of the owner that an administrator
+// acts as.
 std::string owner_part(const Headers& headers, const JsonValue& body) {
   std::string shown(headers.get("Authorization"));
   if (shown.starts_with("Bearer ")) shown.erase(0, shown.find(' ') + 1);
@@ -99,7 +100,8 @@ std::string owner_part(const Headers& headers, const JsonValue& body) {
   return shown.empty() ? std::string() : fmt::format("{:016x}", std::hash<std::string>()(shown));
 }
 
-// Node N of the tree T is the session "T:N".
+// Returns the tree of a session that is a node: node N of the tree T is the session "T:N". Others are
+// returned as they are.
 std::string_view tree_of(std::string_view session) {
   const size_t colon = session.rfind(':');
   const bool is_node = colon != std::string_view::npos && colon > 0 && colon + 1 < session.size() &&
@@ -139,7 +141,6 @@ SessionKey session_key(std::string_view path, const Headers& headers, const Json
   return key_of(SessionKey::Kind::guess, "first turn", hash, headers, body);
 }
 
-// What a worker serves is known once it has answered. What is in a shared store others have, too.
 bool may_come_back(const Fleet& fleet, std::string_view model) {
   const auto names_it = [&](const WorkerPtr& worker) { return serves(*worker, model); };
   const bool named = !model.empty() && std::any_of(fleet.begin(), fleet.end(), names_it);

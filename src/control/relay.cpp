@@ -184,7 +184,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
     attempt(next_());
   }
 
-  // No attempt follows. `lock` is released: the exchange must be called without it.
+  // Ends the exchange: no attempt follows. Releases `lock`, since the exchange must be called without it.
   void finish(std::unique_lock<std::mutex>& lock) {
     phase_ = Phase::done;
     release_worker();

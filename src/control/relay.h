@@ -20,11 +20,11 @@ struct RelayRequest {
                           // themselves; empty: the client's is passed on
   bool searches = false;  // for a session, on the client's behalf: shown to the worker
   int refusal = 503;      // the status that sends the request to the next worker; 0: none does
-  // Whether the client is told of a refusal in the end, where nobody else has answered. Otherwise, and where
-  // a worker could not be asked, it gets `unreachable`.
+  // true: the client gets the refusal where no other worker has answered. Otherwise, and where a worker could
+  // not be asked, it gets `unreachable`.
   bool refusal_stands = true;
   std::chrono::milliseconds total_timeout{600'000};  // for the whole exchange with one worker
-  // Told of the worker whose answer is passed on, as it begins.
+  // Called with the worker whose answer is relayed, as that begins.
   std::function<void(const WorkerView& worker, int status, const Headers& headers)> answered = {};
 };
 
@@ -35,8 +35,8 @@ using NextWorker = std::function<WorkerPtr()>;
 // What follows an attempt that ended before its answer began.
 enum class AfterFailure { next_worker, bad_gateway, gateway_timeout };
 
-// A request goes to another worker when nothing of it was sent, or when sending it twice does what sending it
-// once does (RFC 9110, 9.2.2): the first worker may have run it.
+// Returns the action after a failure: another worker is asked only where nothing of the request was sent, or
+// where it is idempotent (RFC 9110, 9.2.2), since the first worker may have run it.
 AfterFailure after_failure(const ClientOutcome& outcome, std::string_view method);
 
 // Answers the exchange in every case: with `unreachable` when no worker could be asked, with 502 when a
@@ -44,8 +44,8 @@ AfterFailure after_failure(const ClientOutcome& outcome, std::string_view method
 void relay(HttpClient& client, std::shared_ptr<Exchange> exchange, RelayRequest request, NextWorker next,
            HttpResponse unreachable);
 
-// Returns the request that a worker is sent for the client of `exchange`: with the header fields that the
-// client sent, what the worker is to know of the client, and no body.
+// Returns the request to a worker for the client of `exchange`: the client's header fields, those that tell
+// the worker of the client, and no body.
 ClientRequest request_to_worker(const WorkerView& worker, const Exchange& exchange,
                                 const RelayRequest& request);
 

@@ -10,7 +10,7 @@ namespace fulmar {
 
 enum class RestartPolicy { off, on_failure, always };
 
-// "off", "on-failure", "always".
+// Returns "off", "on-failure" or "always".
 std::string_view name_of(RestartPolicy policy);
 std::optional<RestartPolicy> restart_policy_named(std::string_view name);
 

@@ -19,7 +19,7 @@ class RocmSmi final : public GpuLibrary {
     if (started_) shutdown_();
   }
 
-  // False when any part is absent.
+  // Loads the functions and starts the library; false where a part is absent.
   bool start() {
     const bool complete = file_.load("rsmi_init", init_) && file_.load("rsmi_shut_down", shutdown_) &&
                           file_.load("rsmi_num_monitor_devices", count_) &&

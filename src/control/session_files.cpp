@@ -35,7 +35,8 @@ std::string stem_of(const WorkerSpec& spec) {
   return stem.empty() ? "worker" : stem;
 }
 
-// '+' is in no escaped name: the second file of one worker is not the first of another.
+// Returns the suffix of a worker's second and later files; no escaped name contains '+', so it is never
+// another worker's file.
 std::string numbered(const WorkerSpec& spec, int number) {
   if (number == 1) return {};
   return fmt::format("{}{}", spec.name.empty() ? '-' : '+', number);

@@ -15,10 +15,10 @@ class SessionHomes {
   SessionHomes() = default;
   explicit SessionHomes(size_t most) : most_(most) {}
 
-  // The worker's id, or an empty text.
+  // Returns the id of the session's worker, or an empty text.
   std::string find(const std::string& session);
   void set(const std::string& session, const std::string& worker);
-  // Makes `worker` the session's home unless it has one; its home from then on.
+  // Makes `worker` the session's home unless it has one; returns its home.
   std::string claim(const std::string& session, const std::string& worker);
 
  private:

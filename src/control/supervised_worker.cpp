@@ -23,7 +23,7 @@ constexpr int kRoundsBetweenModels = 5;
 constexpr int64_t kCrashLines = 50;
 constexpr int64_t kEventLines = 20;
 
-// Resident bytes of a process, or 0.
+// Returns the resident bytes of a process, or 0.
 uint64_t resident_bytes(pid_t pid) {
   constexpr size_t kMostBytes = 4096;
   std::istringstream numbers(read_if_there("/proc/" + std::to_string(pid) + "/statm", kMostBytes));
@@ -32,7 +32,7 @@ uint64_t resident_bytes(pid_t pid) {
   return numbers ? resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
 }
 
-// The worker must finish within our grace period: a second is left for its last words.
+// Returns the worker's own grace period: a second less than ours, which is left for its last output.
 int64_t worker_grace_seconds(std::chrono::milliseconds grace) {
   return std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::seconds>(grace).count() - 1);
 }
@@ -117,7 +117,7 @@ void SupervisedWorker::restart(Clock::time_point now, Clock::time_point until) {
   if (view_.answers()) set_phase(WorkerPhase::draining);
 }
 
-// The next run begins with the next round.
+// Schedules a new run, which the next attend() starts.
 void SupervisedWorker::begin_again(Clock::time_point now) {
   stop_asked_ = restart_asked_ = false;
   drain_until_.reset();

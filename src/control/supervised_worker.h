@@ -32,12 +32,12 @@ class SupervisedWorker {
   void drain(Clock::time_point until);
   // Drains it as above, ends this run and begins another; one that has ended begins at once.
   void restart(Clock::time_point now, Clock::time_point until);
-  // Everything that time and the process bring: output, exit, kill, restart, the end of a drain.
+  // Handles all that is due: output, exit, kill, restart, the end of a drain.
   void attend(Clock::time_point now);
 
-  // The question to ask now, if one is due.
+  // Returns the probe to send now, if one is due.
   std::optional<ProbeDepth> due_probe(Clock::time_point now);
-  // Its answer; of an earlier run it is ignored. Adds to `history` when a sample is due.
+  // Handles a probe's answer; ignores one of an earlier run. Adds to `history` when a sample is due.
   void take_answer(int run, ProbeAnswer answer, Clock::time_point now, History& history);
 
   const WorkerView& view() const { return view_; }
@@ -51,7 +51,7 @@ class SupervisedWorker {
   void tell(std::string kind, std::string text = {}, std::vector<std::string> lines = {});
   // Replies to those who wait for the end, where it has come: when all can see it.
   void report_end();
-  // True once after each change of the view.
+  // Returns true once after each change of the view.
   bool take_change() { return std::exchange(changed_, false); }
 
  private:

@@ -47,7 +47,7 @@ class Supervisor::Loop {
     ::close(wake_up_);
   }
 
-  // False, and nothing happens, once stop_all() has begun.
+  // Enqueues a command; returns false, having done nothing, once stop_all() has begun.
   bool post(std::function<void()> command) {
     const bool taken = commands_.put(std::move(command));
     wake();
@@ -210,8 +210,8 @@ class Supervisor::Loop {
            std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->gone(); });
   }
 
-  // Until something happens, at most a tenth of a second: exits are looked for by time, too, since a
-  // worker's pipe may outlive it.
+  // Waits for an event, at most a tenth of a second: exits are polled for, too, since a worker's pipe may
+  // outlive it.
   void wait() {
     std::vector<pollfd> files{{wake_up_, POLLIN, 0}};
     for (const auto& worker : workers_) {
@@ -295,7 +295,7 @@ class Supervisor::Loop {
     return (std::filesystem::path(options_.state_dir) / name).string();
   }
 
-  // The living worker whose sessions lie there, or null.
+  // Returns the living worker whose sessions are in that file, or null.
   const Worker* user_of(const std::string& session_db) const {
     const auto found = std::find_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
       return !worker->gone() && worker->session_db() == session_db;
@@ -303,7 +303,7 @@ class Supervisor::Loop {
     return found == workers_.end() ? nullptr : found->get();
   }
 
-  // Whether a worker that runs, or that the configuration asks for, has its sessions there by its own name.
+  // Returns whether that file belongs to a living worker or, by name, to one of the configuration.
   bool is_someones(const std::string& session_db) const {
     return user_of(session_db) != nullptr ||
            std::any_of(configured_.begin(), configured_.end(), [&](const WorkerSpec& spec) {
@@ -311,8 +311,8 @@ class Supervisor::Loop {
            });
   }
 
-  // A file of its own for each living worker, and the same one again for the next worker like it. A name's
-  // file is that name's alone.
+  // Returns a file that no other living worker uses, the same one again for the next worker like it. A file
+  // of a name is never given to a worker of another name.
   Result<std::string> session_db_for(const WorkerSpec& spec) const {
     const std::string own = in_state_dir(session_file_name(spec));
     const std::string former = in_state_dir(former_session_file_name(spec));

@@ -39,14 +39,13 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // The worker runs when the reply comes; its model may still be loading. The reply may come after an Error:
-  // of kind io when the program cannot be run, conflict when another worker has the port.
+  // Starts a worker; when the reply comes it runs, but its model may still be loading. Replies with an Error
+  // of kind io where the program cannot be run, conflict where another worker has the port.
   void start(WorkerSpec spec, StartReply reply);
-  // SIGTERM, then SIGKILL after the grace period; replies once the worker has ended, at once if it had
-  // already. Not found for an unknown id: then no reply comes.
+  // Stops a worker by SIGTERM, and by SIGKILL after the grace period; replies once it has ended, at once if
+  // it had already. For an unknown id returns not_found and never replies.
   Status stop(std::string_view id, StopReply reply);
-  // Hides the worker from routing and stops it when it has nothing to do any more, at the latest after
-  // `most`.
+  // Hides the worker from routing and stops it when its last request has ended, at the latest after `most`.
   Status drain(std::string_view id, std::chrono::milliseconds most);
   // Ends the worker's run as drain() does and begins another; at once where it has ended. The reply comes
   // when that has begun: not_found for an unknown id, conflict when another worker has its port.

@@ -63,7 +63,7 @@ struct Round {
   ProbeReply reply;
 };
 
-// What only a worker that has proved itself is asked.
+// Asks for the figures; only for a worker that has proved itself.
 void ask_figures(HttpClient& client, const WorkerSpec& spec, const std::string& password, ProbeDepth depth,
                  const std::shared_ptr<Round>& round) {
   Headers headers;

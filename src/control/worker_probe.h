@@ -34,7 +34,7 @@ struct ProbeSecrets {
 void probe_worker(HttpClient& client, const WorkerSpec& spec, const ProbeSecrets& secrets, ProbeDepth depth,
                   ProbeReply reply);
 
-// The ids in an answer to GET /v1/models; none when it is something else.
+// Returns the ids in an answer to GET /v1/models; none where it is malformed.
 std::vector<std::string> model_ids(const std::string& models_json);
 
 }  // namespace fulmar

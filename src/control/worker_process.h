@@ -29,10 +29,10 @@ class WorkerProcess {
 
   // Reads what has been printed, without waiting.
   void pump();
-  // SIGTERM now, SIGKILL by enforce() at `kill_at`; an earlier deadline replaces a later one.
+  // Sends SIGTERM now; enforce() sends SIGKILL at `kill_at`. An earlier deadline replaces a later one.
   void terminate(Clock::time_point kill_at);
   void enforce(Clock::time_point now);
-  // How it ended, once it has; its last words are in the log then.
+  // Returns how it ended, once it has; its last output is in the log then.
   std::optional<ChildExit> take_exit();
 
  private:

@@ -23,9 +23,9 @@ struct WorkerRoute {
 
 std::span<const WorkerRoute> worker_routes();
 
-// The first line that fits, or null.
+// Returns the first route that matches, or null.
 const WorkerRoute* find_worker_route(std::string_view method, std::string_view path);
-// The methods of the lines whose path fits: "GET, POST".
+// Returns the methods of the routes whose path matches: "GET, POST".
 std::string worker_methods_of(std::string_view path);
 
 }  // namespace fulmar

@@ -106,7 +106,8 @@ Result<std::string> locate_below(const fs::path& asked, const std::string& model
   return Error{ErrorKind::not_found, fmt::format("no file '{}' below the models folder", asked.string())};
 }
 
-// The further arguments that spread a model over several devices, with their values; empty: none do.
+// Returns the extra arguments that spread a model over several devices, with their values; empty: there are
+// none.
 std::string spread_of(const WorkerSpec& spec) {
   constexpr std::string_view kFlags[] = {"--devices",    "--split",    "--tp",
                                          "--pp-devices", "--pp-split", "--tp-devices"};

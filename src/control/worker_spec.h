@@ -56,25 +56,25 @@ struct WorkerSurroundings {
   std::optional<std::vector<int64_t>> gpus = {};
 };
 
-// `body` may be any JSON value. Looks for the model's file, too.
+// Parses a spec from any JSON value, and looks for the model's file.
 ParsedSpec parse_worker_spec(const JsonValue& body, const WorkerSurroundings& surroundings);
 
-// The file that `path` means: itself, or with ".pth" behind. With a models folder relative paths start there
-// and nothing outside of it is found, not by "..", nor by a link. The text of a failure does not tell what
-// lies outside.
+// Returns the file that `path` means: itself, or with ".pth" appended. With a models folder, relative paths
+// start there, and no file outside of it is found, neither by ".." nor by a link; an error does not tell what
+// is outside.
 Result<std::string> locate_model(const std::string& path, const std::string& models_dir);
 
-// The arguments of `fulmar`. `session_db` is the file in which the worker keeps its sessions.
+// Returns the arguments of `fulmar`. `session_db`: the file in which the worker keeps its sessions.
 std::vector<std::string> serve_arguments(const WorkerSpec& spec, const std::string& session_db,
                                          int64_t grace_seconds);
 
-// Whether its arguments or its environment name a store of sessions that workers share.
+// Returns whether its arguments or its environment name a session store that workers share.
 bool shares_sessions(const WorkerSpec& spec);
 
-// The "spec" object of a worker (docs/http.md, "Control plane").
+// Writes the "spec" object of a worker (docs/http.md, "Control plane").
 void write_spec(JsonWriter& json, const WorkerSpec& spec);
 
-// {"detail":[{"loc":["body","port"],"msg":"...","type":"..."}]}
+// Returns {"detail":[{"loc":["body","port"],"msg":"...","type":"..."}]}.
 std::string problems_json(const std::vector<FieldProblem>& problems);
 
 struct ModelFile {
@@ -82,7 +82,8 @@ struct ModelFile {
   uint64_t bytes = 0;
 };
 
-// Model files below `models_dir`, by name; at most 1000, at most four folders deep. None for an empty name.
+// Returns the model files below `models_dir`, by name; at most 1000, at most four folders deep. None for an
+// empty name.
 std::vector<ModelFile> list_model_files(const std::string& models_dir);
 
 }  // namespace fulmar

@@ -10,7 +10,7 @@
 namespace fulmar {
 namespace {
 
-// As process managers in scripts report it: the negative signal number for a killed process.
+// Returns the exit code, or the negative signal number of a killed process, as process managers do.
 int exit_number(const ChildExit& exit) { return exit.signal != 0 ? -exit.signal : exit.code; }
 
 void write_time(JsonWriter& json, std::string_view name, const std::optional<double>& time) {

@@ -70,16 +70,16 @@ using WorkerPtr = std::shared_ptr<const WorkerView>;
 using Fleet = std::vector<WorkerPtr>;  // in the order of their start
 using FleetPtr = std::shared_ptr<const Fleet>;
 
-// What its figures are kept under: its name, or its id where it has none.
+// Returns the name under which its figures are kept: its own, or its id where it has none.
 const std::string& series_of(const WorkerView& worker);
 
-// The worker of that id, or null.
+// Returns the worker of that id, or null.
 WorkerPtr find_worker(const Fleet& fleet, std::string_view id);
 
-// "http://127.0.0.1:41235"
+// Returns its address, such as "http://127.0.0.1:41235".
 std::string endpoint_of(const WorkerSpec& spec);
-// The address under which we reach what listens on `host`: an address that means "every one" cannot be
-// connected to everywhere.
+// Returns an address to connect to for a process that listens on `host`: not every system can connect to the
+// wildcard address.
 std::string reachable_host(const std::string& host);
 
 void write_worker(JsonWriter& json, const WorkerView& worker);
