@@ -193,7 +193,7 @@ Island::Run block7(CaseLayer& stage) {
     const bool whole = on->block(batch, {att, ffn, false}, t[0], work, at);
     if (!whole) {
       on->enter(batch, att, t[0], {}, at.att_shift, work.mixed);
-      on->time_mix(batch, att, work.mixed, false, work.v_first, work.p, at.wkv, work.y, work.pending);
+      on->time_mix(batch, att, false, work, at.wkv);
       on->channel_mix(batch, {}, ffn, t[0], work.pending, at.ffn_shift, work.pending);
       stage.add_pending(t[0], work.pending);
     }

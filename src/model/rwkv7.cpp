@@ -96,7 +96,7 @@ void Rwkv7::layers(const Batch& batch, const State& state, LayerRange range, Str
     const Block7State at{state.att_shift(own), state.wkv(own), state.ffn_shift(own)};
     if (stream.pending.empty() && on.block(batch, {att, ffn, l == 0}, x, work, at)) continue;
     on.enter(batch, att, x, stream.pending, at.att_shift, work.mixed);
-    on.time_mix(batch, att, work.mixed, l == 0, work.v_first, work.p, at.wkv, work.y, work.pending);
+    on.time_mix(batch, att, l == 0, work, at.wkv);
     on.channel_mix(batch, embedding(), ffn, x, time_mixed, at.ffn_shift, channel_mixed.own);
     stream.pending = channel_mixed;
   }

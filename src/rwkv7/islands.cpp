@@ -70,11 +70,10 @@ void Islands7::attend(const Batch& batch, const TimeMix7& att, const Projected7&
   leave(batch, att, p, y, pending);
 }
 
-void Islands7::time_mix(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
-                        bool first_block, Tensor v_first, const Projected7& p, StateField state, Tensor y,
-                        Tensor pending) {
-  project(batch, att, mixed, first_block, v_first, p);
-  attend(batch, att, p, state, y, pending);
+void Islands7::time_mix(const Batch& batch, const TimeMix7& att, bool first_block, const Block7Work& work,
+                        StateField state) {
+  project(batch, att, work.mixed, first_block, work.v_first, work.p);
+  attend(batch, att, work.p, state, work.y, work.pending);
 }
 
 void Islands7::channel_mix(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,

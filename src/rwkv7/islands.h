@@ -79,10 +79,9 @@ class Islands7 {
   // Runs recur, then leave; y [rows, C] is working memory. For backends that fuse both.
   virtual void attend(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField state,
                       Tensor y, Tensor pending);
-  // Runs project, then attend; p and y are working memory. For backends that fuse parts of both.
-  virtual void time_mix(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
-                        bool first_block, Tensor v_first, const Projected7& p, StateField state, Tensor y,
-                        Tensor pending);
+  // Runs project, then attend, on work.mixed, into work.pending. For backends that fuse parts of both.
+  virtual void time_mix(const Batch& batch, const TimeMix7& att, bool first_block, const Block7Work& work,
+                        StateField state);
   // Computes x += addend; pending = relu²(lerp(z) @ key^T) [* deep embed] @ value^T. `pending` may alias
   // `addend`, unless ranks have addends, and `addend` may be empty.
   virtual void channel_mix(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,

@@ -88,11 +88,12 @@ TEST_P(GpuFused7, ProjectionsAgreeWithTheirComposition) {
 
 TEST_P(GpuFused7, TimeMixAgreesWithItsComposition) {
   const TimeMix7 att = time_mix(rig());
-  const Tensor mixed[6] = {rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1),
-                           rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1)};
+  const std::array<Tensor, 6> mixed{rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1),
+                                    rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1)};
   const auto before = rig().read_all_slots();
   for (const bool first_block : {false, true}) {
     const Tensor v_first = rows_of(-1, 1), y = empty(), got = empty(), want = empty();
+    const auto work = [&](Tensor pending) { return Block7Work{mixed, v_first, {}, projected(), y, pending}; };
     const StateField wkv = rig().state().wkv(0);
     const auto states = [&] {
       Doubles all;
@@ -102,10 +103,10 @@ TEST_P(GpuFused7, TimeMixAgreesWithItsComposition) {
       }
       return all;
     };
-    gpu().rwkv7().time_mix(batch_, att, mixed, first_block, v_first, projected(), wkv, y, got);
+    gpu().rwkv7().time_mix(batch_, att, first_block, work(got), wkv);
     const Doubles got_state = states(), got_first = read(v_first);
     rig().write_all_slots(before);
-    gpu().rwkv7().Islands7::time_mix(batch_, att, mixed, first_block, v_first, projected(), wkv, y, want);
+    gpu().rwkv7().Islands7::time_mix(batch_, att, first_block, work(want), wkv);
     support::expect_close(read(got), read(want), DType::f16, "pending");
     support::expect_close(got_first, read(v_first), DType::f16, "v_first");
     support::expect_close(got_state, states(), DType::f16, "state");

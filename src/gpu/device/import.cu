@@ -42,14 +42,13 @@ __global__ void import_kernel(const From* source, int64_t rows, int64_t cols, in
 }
 
 template <class From, class To>
-void import_of(const Queue& queue, const void* source, int64_t rows, int64_t cols, int64_t row_stride,
-               int64_t col_stride, void* target, int64_t target_row_stride, int64_t target_col_stride,
-               uint32_t* overflow) {
+void import_of(const Queue& queue, int64_t rows, int64_t cols, const Elements<const void>& from,
+               const Elements<void>& to, uint32_t* overflow) {
   const dim3 grid(static_cast<unsigned>((cols + kTransposeTile - 1) / kTransposeTile),
                   static_cast<unsigned>((rows + kTransposeTile - 1) / kTransposeTile));
-  launch(queue, import_kernel<From, To>, grid, dim3(kTransposeTile, 8), 0, static_cast<const From*>(source),
-         rows, cols, row_stride, col_stride, static_cast<To*>(target), target_row_stride, target_col_stride,
-         overflow);
+  launch(queue, import_kernel<From, To>, grid, dim3(kTransposeTile, 8), 0,
+         static_cast<const From*>(from.data), rows, cols, from.row_stride, from.col_stride,
+         static_cast<To*>(to.data), to.row_stride, to.col_stride, overflow);
 }
 
 template <class F>
@@ -72,13 +71,11 @@ bool has_code_here() {
   return true;
 }
 
-void import_matrix(const Queue& queue, const void* source, DType from, int64_t rows, int64_t cols,
-                   int64_t row_stride, int64_t col_stride, void* target, DType to, int64_t target_row_stride,
-                   int64_t target_col_stride, uint32_t* overflow) {
-  with_float_type(from, [&](auto in) {
-    with_float_type(to, [&](auto out) {
-      import_of<decltype(in), decltype(out)>(queue, source, rows, cols, row_stride, col_stride, target,
-                                             target_row_stride, target_col_stride, overflow);
+void import_matrix(const Queue& queue, int64_t rows, int64_t cols, const Elements<const void>& from,
+                   const Elements<void>& to, uint32_t* overflow) {
+  with_float_type(from.dtype, [&](auto in) {
+    with_float_type(to.dtype, [&](auto out) {
+      import_of<decltype(in), decltype(out)>(queue, rows, cols, from, to, overflow);
     });
   });
 }

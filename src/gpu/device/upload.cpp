@@ -66,9 +66,10 @@ void Upload::matrix(const Queue& queue, const HostMatrix& from, void* target, DT
     FULMAR_GPU(cudaMemcpyAsync(landing, stage.pinned.data(), bytes, cudaMemcpyHostToDevice, queue.stream));
     if (!direct) {
       const auto offset = static_cast<size_t>(first * (by_columns ? col_stride : row_stride));
-      import_matrix(queue, landing, from.dtype, by_columns ? line : count, by_columns ? count : line,
-                    by_columns ? 1 : line, by_columns ? line : 1, out + offset * size_of(to), to, row_stride,
-                    col_stride, static_cast<uint32_t*>(overflow_.data()));
+      import_matrix(queue, by_columns ? line : count, by_columns ? count : line,
+                    {landing, from.dtype, by_columns ? 1 : line, by_columns ? line : 1},
+                    {out + offset * size_of(to), to, row_stride, col_stride},
+                    static_cast<uint32_t*>(overflow_.data()));
     }
     FULMAR_GPU(cudaEventRecord(stage.free, queue.stream));
   }

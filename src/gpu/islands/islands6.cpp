@@ -16,7 +16,7 @@ using gpu::Prefetch;
 
 void GpuIslands6::wkv(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField state,
                       Tensor y) {
-  gpu::wkv6(gpu_.queue, batch, att, p, state, y, INT64_MAX, gpu_.facts.multiprocessors);
+  gpu::wkv6(gpu_.queue, batch, att, p, {state, y, gpu_.facts.multiprocessors});
 }
 
 void GpuIslands6::enter(const Batch& batch, const TimeMix6& att, Tensor x, Addend pending,
@@ -33,7 +33,7 @@ void GpuIslands6::enter(const Batch& batch, const TimeMix6& att, Tensor x, Adden
     next = gpu::prefetch_of({&att.receptance, &att.key, &att.value, &att.gate, &att.mix_w1},
                             gpu::kPrefetchSquare6);
   }
-  const Tensor z = gpu_.enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, true, next);
+  const Tensor z = gpu_.enter(batch, {att.ln1, x, att_shift, mixes, {}}, pending, scratch, true, next);
   gpu_.gemm->run(gpu_.queue, {towards, att.mix_w1, low, Epilogue::tanh});
   gpu::mix6(gpu_.queue, att, z, previous, low, mixed);
 }
@@ -60,19 +60,15 @@ void GpuIslands6::recur(const Batch& batch, const TimeMix6& att, const Projected
                         Tensor y) {
   if (!gpu_.in_chunks(batch, att.head_size)) return wkv(batch, att, p, state, y);
   gpu_.for_short_sequences(batch, [&](const Batch& part) {
-    gpu::wkv6(gpu_.queue, part, att, p, state, y, gpu::kMostRecurrentRows, gpu_.facts.multiprocessors);
+    gpu::wkv6(gpu_.queue, part, att, p, {state, y, gpu_.facts.multiprocessors, gpu::kMostRecurrentRows});
   });
   Scratch scratch(ops_);
   const auto bytes = gpu_.facts.matrix_units ? gpu::wkv6_chunk_workspace : gpu::wkv6_tiles_workspace;
   const Tensor workspace =
       scratch.take(1, static_cast<int64_t>(bytes(gpu_.chunks.count, att.n_head)), DType::u8);
-  const auto* bonus = att.u.as<float>();
-  if (!gpu_.facts.matrix_units) {
-    return gpu::wkv6_tiles(gpu_.without_pdl(), batch, gpu_.chunks, att.n_head, bonus, p, state, y,
-                           workspace.data);
-  }
-  gpu::wkv6_chunk(gpu_.without_pdl(), batch, gpu_.chunks, att.n_head, bonus, p, state, y, workspace.data,
-                  gpu_.facts.multiprocessors);
+  const auto run = gpu_.facts.matrix_units ? gpu::wkv6_chunk : gpu::wkv6_tiles;
+  run(gpu_.without_pdl(), batch, att.u.as<float>(), p,
+      {gpu_.chunks, att.n_head, state, y, workspace.data, gpu_.facts.multiprocessors});
 }
 
 void GpuIslands6::leave(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y,
@@ -87,7 +83,7 @@ void GpuIslands6::attend(const Batch& batch, const TimeMix6& att, const Projecte
   if (!gpu_.ways.walk_leaves || att.head_size != gpu::kHeadSize || gpu_.in_chunks(batch, att.head_size)) {
     return Islands6::attend(batch, att, p, state, y, pending);
   }
-  gpu::wkv6(gpu_.queue, batch, att, p, state, y, INT64_MAX, gpu_.facts.multiprocessors, true);
+  gpu::wkv6(gpu_.queue, batch, att, p, {state, y, gpu_.facts.multiprocessors, INT64_MAX, true});
   gpu_.gemm->run(gpu_.queue, {y, att.output, pending});
 }
 
@@ -98,7 +94,7 @@ void GpuIslands6::channel_mix(const Batch& batch, const ChannelMix6& ffn, Tensor
   const Tensor gate = scratch.take(x.rows, x.cols);
   const gpu::Mixes mixes{2, {ffn.mix_k.as<float>(), ffn.mix_r.as<float>()}, {for_key, for_gate}};
   const Prefetch next = x.rows == 1 ? gpu::prefetch_of({&ffn.key}, gpu::kPrefetchKey) : Prefetch{};
-  gpu_.enter(batch, ffn.ln2, x, addend, ffn_shift, mixes, scratch, false, next);
+  gpu_.enter(batch, {ffn.ln2, x, ffn_shift, mixes, {}}, addend, scratch, false, next);
   const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, gpu_.facts.multiprocessors, ffn.receptance);
   if (x.rows == 1 && gpu_.ways.lone_row && count > 0) {
     const Tensor parts = scratch.take(count, x.cols, DType::f32);

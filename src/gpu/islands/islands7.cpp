@@ -34,7 +34,7 @@ void GpuIslands7::key_prepare(const TimeMix7& att, Tensor k, Tensor alpha, Tenso
 
 void GpuIslands7::wkv(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField state,
                       Tensor y) {
-  gpu::wkv7(gpu_.queue, batch, att, p, state, y, INT64_MAX, gpu_.facts.multiprocessors);
+  gpu::wkv7(gpu_.queue, batch, att, p, {state, y, gpu_.facts.multiprocessors});
 }
 
 void GpuIslands7::bonus(const TimeMix7& att, const Projected7& p, Tensor y) {
@@ -66,7 +66,7 @@ void GpuIslands7::enter(const Batch& batch, const TimeMix7& att, Tensor x, Adden
     mixes.out[i] = mixed[static_cast<size_t>(i)];
   }
   Scratch scratch(ops_);
-  gpu_.enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, false);
+  gpu_.enter(batch, {att.ln1, x, att_shift, mixes, {}}, pending, scratch, false);
 }
 
 gpu::LowRows7 GpuIslands7::low_rows(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block) {
@@ -94,10 +94,10 @@ void GpuIslands7::project(const Batch& batch, const TimeMix7& att, std::span<con
     gpu_.gemm->run(gpu_.queue, products);
     const bool few = batch.rows <= gpu::kMostLowRankRows || !gpu_.gemm->has_wgmma();
     if (few && gpu_.ways.low_rank_end == gpu::LowRankEnd::by_rows) {
-      return gpu::low_rank_finish7(gpu_.queue, att, first_block, v_first, low, p);
+      return gpu::low_rank_finish7(gpu_.queue, {att, first_block, v_first, low, p});
     }
     if constexpr (gpu::kHopperCode) {
-      return gpu::finish_panels7(gpu_.queue, att, first_block, v_first, low, p, gpu_.facts.multiprocessors);
+      return gpu::finish_panels7(gpu_.queue, {att, first_block, v_first, low, p}, gpu_.facts.multiprocessors);
     }
   }
   const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
@@ -136,7 +136,7 @@ void GpuIslands7::recur(const Batch& batch, const TimeMix7& att, const Projected
                         Tensor y) {
   if (!gpu_.in_chunks(batch, att.head_size)) return wkv(batch, att, p, state, y);
   gpu_.for_short_sequences(batch, [&](const Batch& part) {
-    gpu::wkv7(gpu_.queue, part, att, p, state, y, gpu::kMostRecurrentRows, gpu_.facts.multiprocessors);
+    gpu::wkv7(gpu_.queue, part, att, p, {state, y, gpu_.facts.multiprocessors, gpu::kMostRecurrentRows});
   });
   Scratch scratch(ops_);
   const Tensor workspace = chunk_workspace(scratch, att);
@@ -157,12 +157,9 @@ void GpuIslands7::prepare_walk(const Queue& queue, const TimeMix7& att, const Pr
 
 void GpuIslands7::walk(const Batch& batch, const TimeMix7& att, StateField state, Tensor y,
                        Tensor workspace) const {
-  const Queue queue = gpu_.without_pdl();
-  if (!gpu_.facts.matrix_units) {
-    return gpu::wkv7_tiles_walk(queue, batch, gpu_.chunks, att.n_head, state, y, workspace.data);
-  }
-  gpu::wkv7_chunk_walk(queue, batch, gpu_.chunks, att.n_head, state, y, workspace.data,
-                       gpu_.facts.multiprocessors);
+  const auto walk = gpu_.facts.matrix_units ? gpu::wkv7_chunk_walk : gpu::wkv7_tiles_walk;
+  walk(gpu_.without_pdl(), batch,
+       {gpu_.chunks, att.n_head, state, y, workspace.data, gpu_.facts.multiprocessors});
 }
 
 void GpuIslands7::leave(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y,
@@ -177,42 +174,41 @@ void GpuIslands7::attend(const Batch& batch, const TimeMix7& att, const Projecte
   if (!gpu_.ways.walk_leaves || !has_known_heads(att) || gpu_.in_chunks(batch, att.head_size)) {
     return Islands7::attend(batch, att, p, state, y, pending);
   }
-  gpu::wkv7(gpu_.queue, batch, att, p, state, y, INT64_MAX, gpu_.facts.multiprocessors, true);
+  gpu::wkv7(gpu_.queue, batch, att, p, {state, y, gpu_.facts.multiprocessors, INT64_MAX, true});
   gpu_.gemm->run(gpu_.queue, {y, att.output, pending});
 }
 
-void GpuIslands7::time_mix(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
-                           bool first_block, Tensor v_first, const Projected7& p, StateField state, Tensor y,
-                           Tensor pending) {
+void GpuIslands7::time_mix(const Batch& batch, const TimeMix7& att, bool first_block, const Block7Work& work,
+                           StateField state) {
   const bool all_chunked =
       gpu_.ways.raw_chunks && gpu_.in_chunks(batch, att.head_size) && gpu_.plan.short_sequences == 0;
   if (all_chunked && batch.rows > gpu::kMostLowRankRows) {
-    return chunked_time_mix(batch, att, mixed, first_block, v_first, p, state, y, pending);
+    return chunked_time_mix(batch, att, first_block, work, state);
   }
-  Islands7::time_mix(batch, att, mixed, first_block, v_first, p, state, y, pending);
+  Islands7::time_mix(batch, att, first_block, work, state);
 }
 
-void GpuIslands7::chunked_time_mix(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
-                                   bool first_block, Tensor v_first, const Projected7& p, StateField state,
-                                   Tensor y, Tensor pending) {
+void GpuIslands7::chunked_time_mix(const Batch& batch, const TimeMix7& att, bool first_block,
+                                   const Block7Work& work, StateField state) {
+  const Projected7& p = work.p;
   Scratch scratch(ops_);
   const gpu::LowRows7 low = low_rows(scratch, batch.rows, att, first_block);
   const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
   const Tensor agreement = scratch.take(batch.rows, att.n_head, DType::f32);
   const Tensor workspace = chunk_workspace(scratch, att);
-  const Tensor xr = mixed[0], xw = mixed[1], xk = mixed[2], xv = mixed[3], xa = mixed[4], xg = mixed[5];
+  const auto& [xr, xw, xk, xv, xa, xg] = work.mixed;
   gpu_.gemm->fork();
   low_rank_path(gpu_.gemm->side(0), xw, att.w, low.w, p.u, Epilogue::tanh);
   low_rank_path(gpu_.gemm->side(0), xa, att.a, low.a, p.alpha);
   if (!first_block) low_rank_path(gpu_.gemm->side(1), xv, att.v, low.v, share);
   const Gemm large[] = {{xr, att.receptance, p.r}, {xk, att.key, p.k}, {xv, att.value, p.v}};
   gpu_.gemm->run(gpu_.queue, large);
-  prepare_walk(gpu_.gemm->join(), att, p, {&att, share, v_first, agreement}, workspace);
+  prepare_walk(gpu_.gemm->join(), att, p, {&att, share, work.v_first, agreement}, workspace);
   gpu_.gemm->fork();  // the walk leaves SMs idle, which the gate's GEMMs can use
-  walk(batch, att, state, y, workspace);
+  walk(batch, att, state, work.y, workspace);
   low_rank_path(gpu_.gemm->side(0), xg, att.g, low.g, p.g, Epilogue::sigmoid);
-  gpu::leave_heads7(gpu_.gemm->join(), att, agreement, p.v, p.g, y);
-  gpu_.gemm->run(gpu_.queue, {y, att.output, pending});
+  gpu::leave_heads7(gpu_.gemm->join(), att, agreement, p.v, p.g, work.y);
+  gpu_.gemm->run(gpu_.queue, {work.y, att.output, work.pending});
 }
 
 void GpuIslands7::channel_mix(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn,
@@ -220,7 +216,7 @@ void GpuIslands7::channel_mix(const Batch& batch, const Embedding& embedding, co
   Scratch scratch(ops_);
   const Tensor mixed = scratch.take(x.rows, x.cols);
   const gpu::Mixes mixes{1, {ffn.mix.as<float>()}, {mixed}};
-  const Tensor z = gpu_.enter(batch, ffn.ln2, x, addend, ffn_shift, mixes, scratch, ffn.deep_embed);
+  const Tensor z = gpu_.enter(batch, {ffn.ln2, x, ffn_shift, mixes, {}}, addend, scratch, ffn.deep_embed);
   if (!ffn.deep_embed) return gpu_.feed_forward(mixed, ffn.key, ffn.value, pending, scratch);
   const Tensor hidden = scratch.take(x.rows, ffn.key.out), scale = scratch.take(x.rows, ffn.key.out);
   gpu_.gemm->run(gpu_.queue, {mixed, ffn.key, hidden, Epilogue::relu_squared});

@@ -27,8 +27,8 @@ class GpuIslands7 final : public Islands7 {
   void leave(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y, Tensor pending) override;
   void attend(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField state, Tensor y,
               Tensor pending) override;
-  void time_mix(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
-                Tensor v_first, const Projected7& p, StateField state, Tensor y, Tensor pending) override;
+  void time_mix(const Batch& batch, const TimeMix7& att, bool first_block, const Block7Work& work,
+                StateField state) override;
   void channel_mix(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
                    Addend addend, StateField ffn_shift, Tensor pending) override;
   bool block(const Batch& batch, const Block7& block, Tensor x, const Block7Work& work,
@@ -44,9 +44,8 @@ class GpuIslands7 final : public Islands7 {
   void low_rank_path(const gpu::Queue& queue, Tensor in, const LowRank& path, Tensor low, Tensor out,
                      gpu::Epilogue between = gpu::Epilogue::none);
   // Runs time_mix where every sequence is chunked: finish_project7 is fused into the chunks' preparation.
-  void chunked_time_mix(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
-                        bool first_block, Tensor v_first, const Projected7& p, StateField state, Tensor y,
-                        Tensor pending);
+  void chunked_time_mix(const Batch& batch, const TimeMix7& att, bool first_block, const Block7Work& work,
+                        StateField state);
   // Takes scratch for the chunked recurrence's two kernels, by mma.sync fragments or by 16 x 16 tiles.
   Tensor chunk_workspace(Scratch& scratch, const TimeMix7& att) const;
   void prepare_walk(const gpu::Queue& queue, const TimeMix7& att, const Projected7& p,

@@ -22,31 +22,31 @@ bool OpenDevice::in_chunks(const Batch& batch, int64_t head_size) const {
   return head_size == kHeadSize && batch.longest > kMostRecurrentRows;
 }
 
-Tensor OpenDevice::enter(const Batch& batch, const Norm& norm, Tensor x, const Addend& pending,
-                         StateField carry, const Mixes& mixes, Ops::Scratch& scratch, bool needs_z,
-                         const Prefetch& next) const {
+Tensor OpenDevice::enter(const Batch& batch, PreMix to, const Addend& pending, Ops::Scratch& scratch,
+                         bool needs_z, const Prefetch& next) const {
+  const Tensor x = to.x;
   if constexpr (kHopperCode) {
     if (ways.short_rows && suits_enter_short(batch, x.cols)) {
-      const Tensor z = needs_z ? scratch.take(x.rows, x.cols) : Tensor{};
-      enter_short(queue, batch, norm, x, pending.joined(x), carry, mixes, z);
-      return z;
+      if (needs_z) to.z = scratch.take(x.rows, x.cols);
+      enter_short(queue, batch, to, pending.joined(x));
+      return to.z;
     }
   }
   const bool keeps = batch.revocable;  // a roll-back will need the shifts of earlier rows
-  const Tensor z = needs_z || keeps ? scratch.take(x.rows, x.cols) : Tensor{};
-  const EnterPlan rows = plan_enter(batch, x.cols, facts.multiprocessors, ways.fixed_order);
-  const Tensor fronts = scratch.take(2 * rows.blocks, x.cols);
+  if (needs_z || keeps) to.z = scratch.take(x.rows, x.cols);
+  EnterPlan blocks = plan_enter(batch, x.cols, facts.multiprocessors, ways.fixed_order);
+  blocks.fronts = scratch.take(2 * blocks.blocks, x.cols);
   auto* const peers = pending.empty() ? nullptr : dynamic_cast<PeerCollective*>(pending.ranks);
   std::optional<PeerPull> pull = peers != nullptr ? peers->pull_of(pending.own) : std::nullopt;
   const EnterAddend addend{pull ? pending.own : pending.joined(x), pull ? &*pull : nullptr};
   if (!batch.decode_only()) {
-    enter_fronts(queue, batch, norm, x, addend, carry, rows, fronts);
+    enter_fronts(queue, batch, to, addend, blocks);
     if (pull) peers->launched(), pull->offers = false;
   }
-  gpu::enter(queue, batch, norm, x, addend, carry, mixes, z, rows, fronts, next);
+  gpu::enter(queue, batch, to, addend, blocks, next);
   if (pull && batch.decode_only()) peers->launched();
-  if (keeps) keep_shifts(queue, batch, z, carry);
-  return z;
+  if (keeps) keep_shifts(queue, batch, to.z, to.carry);
+  return to.z;
 }
 
 int64_t OpenDevice::few_rows_parts(Tensor in, const Weight& key, const Weight& value) const {

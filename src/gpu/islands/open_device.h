@@ -38,9 +38,10 @@ struct OpenDevice {
     if (plan.short_sequences > plan.singles) run(batch.behind_singles(plan.singles));
   }
 
-  // Returns the normalised rows if they were written, else an empty tensor.
-  Tensor enter(const Batch& batch, const Norm& norm, Tensor x, const Addend& pending, StateField carry,
-               const Mixes& mixes, Ops::Scratch& scratch, bool needs_z, const Prefetch& next = {}) const;
+  // Runs the pre-mix, `to` without its z. Returns the normalised rows if they were written, else an empty
+  // tensor.
+  Tensor enter(const Batch& batch, PreMix to, const Addend& pending, Ops::Scratch& scratch, bool needs_z,
+               const Prefetch& next = {}) const;
 
   // Returns the number of partial sums (one per thread block) of the fused feed-forward at few rows, ffn_rows
   // or ffn_packed; 0: not supported.

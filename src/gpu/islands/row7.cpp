@@ -84,8 +84,8 @@ void GpuIslands7::time_mix_row(const Batch& batch, const TimeMix7& att, bool fir
   gpu_.gemm->run_row(products, norm);
 
   const Pair y = take_pair(scratch, width);
-  gpu::attend_row7(gpu_.queue, batch, att, first_block, lows, values, state.wkv, y,
-                   gpu::prefetch_of({&att.output}, gpu::kPrefetchSquare), norm);
+  gpu::attend_row7(gpu_.queue, batch, {att, first_block, lows, values, state.wkv, y, norm},
+                   gpu::prefetch_of({&att.output}, gpu::kPrefetchSquare));
   const bool alone = work.ranks == nullptr;
   const Tensor sum = alone ? x : wide(x.cols);
   const Gemv output[] = {{y, att.output, {sum, {}}, Epilogue::none, alone}};

@@ -209,30 +209,30 @@ __global__ void __launch_bounds__(kWalkThreads<kTiles>, kHeadTiles / kTiles == 1
 }
 
 template <class T, class S, int kTiles, class Data>
-void walk_chunks_of(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head,
-                    StateField wkv, Tensor y, const Data* data) {
+void walk_chunks_of(const Queue& queue, const Batch& batch, const ChunkWalk& walk) {
   constexpr size_t kWalkSharedBytes = kWalkStages * sizeof(Data);
   const auto kernel = chunk_walk_kernel<Data, T, S, kTiles>;
   allow_shared(kernel, kWalkSharedBytes);
-  const dim3 grid(static_cast<unsigned>(n_head * kHeadTiles / kTiles),
+  const dim3 grid(static_cast<unsigned>(walk.n_head * kHeadTiles / kTiles),
                   static_cast<unsigned>(batch.sequences));
-  launch(queue, kernel, grid, dim3(kWalkThreads<kTiles>), kWalkSharedBytes, batch, chunks, data, n_head,
-         slots_of<S>(wkv), y.as<T>(), y.stride);
+  launch(queue, kernel, grid, dim3(kWalkThreads<kTiles>), kWalkSharedBytes, batch, walk.chunks,
+         static_cast<const Data*>(walk.workspace), walk.n_head, slots_of<S>(walk.wkv), walk.y.as<T>(),
+         walk.y.stride);
 }
 
 template <class Data>
-void walk_chunks(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head, StateField wkv,
-                 Tensor y, const Data* data, int multiprocessors) {
+void walk_chunks(const Queue& queue, const Batch& batch, const ChunkWalk& walk) {
   constexpr int kHalf = kHeadTiles / 2;
-  const bool halves = 2 * n_head * batch.sequences <= multiprocessors;  // otherwise the grid fills the GPU
-  with_activation(y.dtype, [&](auto sample) {
+  const bool halves =
+      2 * walk.n_head * batch.sequences <= walk.multiprocessors;  // otherwise the grid fills the GPU
+  with_activation(walk.y.dtype, [&](auto sample) {
     using T = decltype(sample);
     const auto with = [&](auto state) {
       using S = decltype(state);
-      if (halves) return walk_chunks_of<T, S, kHalf>(queue, batch, chunks, n_head, wkv, y, data);
-      walk_chunks_of<T, S, kHeadTiles>(queue, batch, chunks, n_head, wkv, y, data);
+      if (halves) return walk_chunks_of<T, S, kHalf, Data>(queue, batch, walk);
+      walk_chunks_of<T, S, kHeadTiles, Data>(queue, batch, walk);
     };
-    wkv.dtype == DType::f32 ? with(float{}) : with(Half{});
+    walk.wkv.dtype == DType::f32 ? with(float{}) : with(Half{});
   });
 }
 

@@ -15,14 +15,19 @@
 
 namespace fulmar::gpu {
 
-// Updates the states token by token and writes y; skips sequences of more
-// than `longest` rows. With `leaves` (heads of 64 only) the head end is
-// fused: y = (head_norm(output) + bonus) * g, without bonus in RWKV-6.
-// `multiprocessors`: SMs of the device.
-void wkv7(const Queue&, const Batch&, const TimeMix7&, const Projected7&, StateField wkv, Tensor y,
-          int64_t longest, int multiprocessors, bool leaves = false);
-void wkv6(const Queue&, const Batch&, const TimeMix6&, const Projected6&, StateField wkv, Tensor y,
-          int64_t longest, int multiprocessors, bool leaves = false);
+// What a recurrence updates and writes, and which of the step's sequences it takes.
+struct Recurrence {
+  StateField wkv;
+  Tensor y;                     // [rows, C]
+  int multiprocessors = 0;      // SMs of the device
+  int64_t longest = INT64_MAX;  // rows; longer sequences are skipped
+  // Fuses the head end (heads of 64 only): y = (head_norm(output) + bonus) * g, without bonus in RWKV-6.
+  bool leaves = false;
+};
+
+// Updates the states token by token and writes y.
+void wkv7(const Queue&, const Batch&, const TimeMix7&, const Projected7&, const Recurrence&);
+void wkv6(const Queue&, const Batch&, const TimeMix6&, const Projected6&, const Recurrence&);
 
 // Replays the pending rows of one slot's ring (deferred state
 // writes) into the states of all layers, in place; `states` is the
@@ -39,6 +44,16 @@ struct Chunks {
   const int32_t* begin = nullptr;  // [sequences + 1], first chunk of each sequence; none for short ones
 };
 
+// The heads that a walk over chunks updates, and its memory.
+struct ChunkWalk {
+  const Chunks& chunks;
+  int64_t n_head = 0;
+  StateField wkv;
+  Tensor y;                   // [rows, C]
+  void* workspace = nullptr;  // what was prepared of the chunks
+  int multiprocessors = 0;    // SMs of the device
+};
+
 size_t wkv7_chunk_workspace(int64_t chunks, int64_t n_head);  // bytes
 // Fuses project7's elementwise tail (finish_project7) into the preparation of the chunks, for a p that holds
 // raw GEMM outputs. Of the tail's results only v (or v_first) and `agreement` are stored.
@@ -50,22 +65,19 @@ struct RawProjected7 {
 };
 void wkv7_chunk_prepare(const Queue&, const Chunks&, int64_t n_head, const Projected7&, const RawProjected7&,
                         void* workspace);
-void wkv7_chunk_walk(const Queue&, const Batch&, const Chunks&, int64_t n_head, StateField wkv, Tensor y,
-                     const void* workspace, int multiprocessors);
+void wkv7_chunk_walk(const Queue&, const Batch&, const ChunkWalk&);
 
 size_t wkv6_chunk_workspace(int64_t chunks, int64_t n_head);  // bytes
-void wkv6_chunk(const Queue&, const Batch&, const Chunks&, int64_t n_head, const float* bonus,
-                const Projected6&, StateField wkv, Tensor y, void* workspace, int multiprocessors);
+// Prepares the chunks and walks over them.
+void wkv6_chunk(const Queue&, const Batch&, const float* bonus, const Projected6&, const ChunkWalk&);
 
 // Returns the bytes of the workspace; the functions below do the same by tiles (tile.h).
 size_t wkv7_tiles_workspace(int64_t chunks, int64_t n_head);  // bytes
 void wkv7_tiles_prepare(const Queue&, const Chunks&, int64_t n_head, const Projected7&, const RawProjected7&,
                         void* workspace);
-void wkv7_tiles_walk(const Queue&, const Batch&, const Chunks&, int64_t n_head, StateField wkv, Tensor y,
-                     const void* workspace);
+void wkv7_tiles_walk(const Queue&, const Batch&, const ChunkWalk&);
 
 size_t wkv6_tiles_workspace(int64_t chunks, int64_t n_head);  // bytes
-void wkv6_tiles(const Queue&, const Batch&, const Chunks&, int64_t n_head, const float* bonus,
-                const Projected6&, StateField wkv, Tensor y, void* workspace);
+void wkv6_tiles(const Queue&, const Batch&, const float* bonus, const Projected6&, const ChunkWalk&);
 
 }  // namespace fulmar::gpu

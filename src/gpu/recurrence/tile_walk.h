@@ -250,17 +250,17 @@ __global__ void __launch_bounds__(kTileWalkThreads)
 }
 
 template <class Form, int kKinds>
-void walk_tiles(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head, StateField wkv,
-                Tensor y, const TileChunk<kKinds>* data) {
-  const dim3 grid(static_cast<unsigned>(n_head * kHeadTiles), static_cast<unsigned>(batch.sequences));
-  with_activation(y.dtype, [&](auto sample) {
+void walk_tiles(const Queue& queue, const Batch& batch, const ChunkWalk& walk) {
+  const dim3 grid(static_cast<unsigned>(walk.n_head * kHeadTiles), static_cast<unsigned>(batch.sequences));
+  with_activation(walk.y.dtype, [&](auto sample) {
     using T = decltype(sample);
     const auto with = [&](auto state) {
       using S = decltype(state);
-      launch(queue, tile_walk_kernel<Form, kKinds, T, S>, grid, dim3(kTileWalkThreads), 0, batch, chunks,
-             data, n_head, slots_of<S>(wkv), y.as<T>(), y.stride);
+      launch(queue, tile_walk_kernel<Form, kKinds, T, S>, grid, dim3(kTileWalkThreads), 0, batch, walk.chunks,
+             static_cast<const TileChunk<kKinds>*>(walk.workspace), walk.n_head, slots_of<S>(walk.wkv),
+             walk.y.as<T>(), walk.y.stride);
     };
-    wkv.dtype == DType::f32 ? with(float{}) : with(Half{});
+    walk.wkv.dtype == DType::f32 ? with(float{}) : with(Half{});
   });
 }
 

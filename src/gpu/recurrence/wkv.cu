@@ -87,66 +87,55 @@ __global__ void wkv_plain_kernel(Batch batch, WkvInputs in, Slots<S> slots, T* y
 }
 
 template <int kVersion, class T, class S>
-void wkv_of(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const WkvInputs& in,
-            StateField wkv, Tensor y, int64_t longest, int multiprocessors, const LeaveWeights& leave,
-            bool leaves) {
-  const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
+void wkv_of(const Queue& queue, const Batch& batch, const WkvHeads& heads, const Recurrence& on) {
+  const StateField& wkv = on.wkv;
+  const Tensor& y = on.y;
+  const dim3 grid(static_cast<unsigned>(heads.count), static_cast<unsigned>(batch.sequences));
   const auto slots = slots_of<S>(wkv);
-  if (head_size == kHeadSize) {
+  if (heads.size == kHeadSize) {
     FULMAR_CHECK(batch.ring == nullptr || (wkv.ring.base != nullptr && wkv.ring.layout.dtype == y.dtype));
     // f32 states are large enough to saturate memory one by one: 3 % faster measured without prefetch.
     const bool staged = batch.ring == nullptr || wkv.ring.layout.rows <= kMostStagedRows;
     if (sizeof(S) == 2 && batch.decode_only() && batch.sequences >= kLeastHalfStates && staged) {
-      return wkv_single(queue, kVersion, batch, n_head, in, leave, leaves, wkv, y, multiprocessors);
+      return wkv_single(queue, batch, heads, on);
     }
-    if (batch.ring != nullptr && suits_wkv_few(n_head * batch.sequences, multiprocessors)) {
-      return wkv_few(queue, kVersion, batch, n_head, in, leave, leaves, wkv, y, longest, multiprocessors);
+    if (batch.ring != nullptr && suits_wkv_few(heads.count * batch.sequences, on.multiprocessors)) {
+      return wkv_few(queue, batch, heads, on);
     }
-    if (batch.ring != nullptr) {
-      return wkv_deferred(queue, kVersion, batch, n_head, in, leave, leaves, wkv, y, longest);
-    }
-    launch(queue, wkv_kernel<kVersion, T, S>, grid, dim3(kWkvThreads), 0, batch, in, leave, leaves, slots,
-           y.as<T>(), y.stride, longest);
+    if (batch.ring != nullptr) return wkv_deferred(queue, batch, heads, on);
+    launch(queue, wkv_kernel<kVersion, T, S>, grid, dim3(kWkvThreads), 0, batch, heads.in, heads.leave,
+           on.leaves, slots, y.as<T>(), y.stride, on.longest);
     return;
   }
-  FULMAR_CHECK(head_size <= 1024 && !leaves && longest == INT64_MAX && batch.ring == nullptr);
-  launch(queue, wkv_plain_kernel<kVersion, T, S>, grid, dim3(static_cast<unsigned>(head_size)),
-         static_cast<size_t>(5 * head_size) * sizeof(float), batch, in, slots, y.as<T>(), y.stride,
-         head_size);
+  FULMAR_CHECK(heads.size <= 1024 && !on.leaves && on.longest == INT64_MAX && batch.ring == nullptr);
+  launch(queue, wkv_plain_kernel<kVersion, T, S>, grid, dim3(static_cast<unsigned>(heads.size)),
+         static_cast<size_t>(5 * heads.size) * sizeof(float), batch, heads.in, slots, y.as<T>(), y.stride,
+         heads.size);
 }
 
 template <int kVersion>
-void wkv(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const WkvInputs& in,
-         StateField state, Tensor y, int64_t longest, int multiprocessors, const LeaveWeights& leave,
-         bool leaves) {
-  with_activation(y.dtype, [&](auto sample) {
+void wkv(const Queue& queue, const Batch& batch, const WkvHeads& heads, const Recurrence& on) {
+  with_activation(on.y.dtype, [&](auto sample) {
     using T = decltype(sample);
-    if (state.dtype == DType::f32) {
-      wkv_of<kVersion, T, float>(queue, batch, n_head, head_size, in, state, y, longest, multiprocessors,
-                                 leave, leaves);
-    } else {
-      wkv_of<kVersion, T, Half>(queue, batch, n_head, head_size, in, state, y, longest, multiprocessors,
-                                leave, leaves);
-    }
+    on.wkv.dtype == DType::f32 ? wkv_of<kVersion, T, float>(queue, batch, heads, on)
+                               : wkv_of<kVersion, T, Half>(queue, batch, heads, on);
   });
 }
 
 }  // namespace
 
-void wkv7(const Queue& queue, const Batch& batch, const TimeMix7& att, const Projected7& p, StateField state,
-          Tensor y, int64_t longest, int multiprocessors, bool leaves) {
+void wkv7(const Queue& queue, const Batch& batch, const TimeMix7& att, const Projected7& p,
+          const Recurrence& on) {
   const WkvInputs in{p.r.data,     p.k.data, p.v.data,   p.u.data, p.kk.data,
                      p.alpha.data, p.g.data, p.r.stride, nullptr};
-  wkv<7>(queue, batch, att.n_head, att.head_size, in, state, y, longest, multiprocessors, leave_weights(att),
-         leaves);
+  wkv<7>(queue, batch, {7, att.n_head, att.head_size, in, leave_weights(att)}, on);
 }
 
-void wkv6(const Queue& queue, const Batch& batch, const TimeMix6& att, const Projected6& p, StateField state,
-          Tensor y, int64_t longest, int multiprocessors, bool leaves) {
+void wkv6(const Queue& queue, const Batch& batch, const TimeMix6& att, const Projected6& p,
+          const Recurrence& on) {
   const WkvInputs in{p.r.data, p.k.data, p.v.data,   p.u.data,         nullptr,
                      nullptr,  p.g.data, p.r.stride, att.u.as<float>()};
-  wkv<6>(queue, batch, att.n_head, att.head_size, in, state, y, longest, multiprocessors, leave_weights(att),
-         leaves);
+  wkv<6>(queue, batch, {6, att.n_head, att.head_size, in, leave_weights(att)}, on);
 }
 
 }  // namespace fulmar::gpu

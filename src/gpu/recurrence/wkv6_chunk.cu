@@ -75,12 +75,10 @@ size_t wkv6_chunk_workspace(int64_t chunks, int64_t n_head) {
   return static_cast<size_t>(chunks * n_head) * sizeof(Chunk6);
 }
 
-void wkv6_chunk(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head,
-                const float* bonus, const Projected6& p, StateField wkv, Tensor y, void* workspace,
-                int multiprocessors) {
-  auto* data = static_cast<Chunk6*>(workspace);
-  prepare_chunks6(queue, chunks, n_head, bonus, p, data);
-  walk_chunks(queue, batch, chunks, n_head, wkv, y, data, multiprocessors);
+void wkv6_chunk(const Queue& queue, const Batch& batch, const float* bonus, const Projected6& p,
+                const ChunkWalk& walk) {
+  prepare_chunks6(queue, walk.chunks, walk.n_head, bonus, p, static_cast<Chunk6*>(walk.workspace));
+  walk_chunks<Chunk6>(queue, batch, walk);
 }
 
 }  // namespace fulmar::gpu

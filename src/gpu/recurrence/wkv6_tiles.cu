@@ -42,10 +42,11 @@ size_t wkv6_tiles_workspace(int64_t chunks, int64_t n_head) {
   return static_cast<size_t>(chunks * n_head) * sizeof(TileChunk<1>);
 }
 
-void wkv6_tiles(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head,
-                const float* bonus, const Projected6& p, StateField wkv, Tensor y, void* workspace) {
-  prepare_chunks6(queue, chunks, n_head, bonus, p, static_cast<TiledChunk6<TargetLayout>*>(workspace));
-  walk_tiles<TargetLayout>(queue, batch, chunks, n_head, wkv, y, static_cast<const TileChunk<1>*>(workspace));
+void wkv6_tiles(const Queue& queue, const Batch& batch, const float* bonus, const Projected6& p,
+                const ChunkWalk& walk) {
+  auto* const chunks = static_cast<TiledChunk6<TargetLayout>*>(walk.workspace);
+  prepare_chunks6(queue, walk.chunks, walk.n_head, bonus, p, chunks);
+  walk_tiles<TargetLayout, 1>(queue, batch, walk);
 }
 
 }  // namespace fulmar::gpu

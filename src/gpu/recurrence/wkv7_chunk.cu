@@ -156,9 +156,8 @@ void wkv7_chunk_prepare(const Queue& queue, const Chunks& chunks, int64_t n_head
   prepare_chunks7(queue, chunks, n_head, p, raw, static_cast<Chunk7*>(workspace));
 }
 
-void wkv7_chunk_walk(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head,
-                     StateField wkv, Tensor y, const void* workspace, int multiprocessors) {
-  walk_chunks(queue, batch, chunks, n_head, wkv, y, static_cast<const Chunk7*>(workspace), multiprocessors);
+void wkv7_chunk_walk(const Queue& queue, const Batch& batch, const ChunkWalk& walk) {
+  walk_chunks<Chunk7>(queue, batch, walk);
 }
 
 }  // namespace fulmar::gpu

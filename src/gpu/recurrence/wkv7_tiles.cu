@@ -13,9 +13,8 @@ void wkv7_tiles_prepare(const Queue& queue, const Chunks& chunks, int64_t n_head
   prepare_chunks7(queue, chunks, n_head, p, raw, static_cast<TiledChunk7<TargetLayout>*>(workspace));
 }
 
-void wkv7_tiles_walk(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head,
-                     StateField wkv, Tensor y, const void* workspace) {
-  walk_tiles<TargetLayout>(queue, batch, chunks, n_head, wkv, y, static_cast<const TileChunk<2>*>(workspace));
+void wkv7_tiles_walk(const Queue& queue, const Batch& batch, const ChunkWalk& walk) {
+  walk_tiles<TargetLayout, 2>(queue, batch, walk);
 }
 
 }  // namespace fulmar::gpu

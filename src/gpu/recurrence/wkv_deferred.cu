@@ -102,15 +102,14 @@ __global__ void __launch_bounds__(kWkvThreads)
 
 }  // namespace
 
-void wkv_deferred(const Queue& queue, int version, const Batch& batch, int64_t n_head, const WkvInputs& in,
-                  const LeaveWeights& leave, bool leaves, StateField wkv, Tensor y, int64_t longest) {
-  const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
-  with_ring_types(version, y.dtype, wkv.dtype, [&](auto number, auto activation, auto element) {
+void wkv_deferred(const Queue& queue, const Batch& batch, const WkvHeads& heads, const Recurrence& on) {
+  const dim3 grid(static_cast<unsigned>(heads.count), static_cast<unsigned>(batch.sequences));
+  with_ring_types(heads.version, on.y.dtype, on.wkv.dtype, [&](auto number, auto activation, auto element) {
     using T = decltype(activation);
     using S = decltype(element);
     launch(queue, wkv_deferred_kernel<number(), T, S>, grid, dim3(kWkvThreads),
-           replayed_bytes(wkv.ring.layout), batch, in, leave, leaves, slots_of<S>(wkv), rings_of(wkv.ring),
-           y.as<T>(), y.stride, longest);
+           replayed_bytes(on.wkv.ring.layout), batch, heads.in, heads.leave, on.leaves, slots_of<S>(on.wkv),
+           rings_of(on.wkv.ring), on.y.as<T>(), on.y.stride, on.longest);
   });
 }
 

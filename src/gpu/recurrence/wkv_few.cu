@@ -162,25 +162,24 @@ bool suits_wkv_few(int64_t heads, int multiprocessors) {
   return heads <= int64_t{SomeHeads::kBlocks} * multiprocessors;
 }
 
-void wkv_few(const Queue& queue, int version, const Batch& batch, int64_t n_head, const WkvInputs& in,
-             const LeaveWeights& leave, bool leaves, StateField wkv, Tensor y, int64_t longest,
-             int multiprocessors) {
-  const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
-  const int64_t blocks = n_head * batch.sequences;
-  with_ring_types(version, y.dtype, wkv.dtype, [&](auto number, auto activation, auto element) {
+void wkv_few(const Queue& queue, const Batch& batch, const WkvHeads& heads, const Recurrence& on) {
+  const dim3 grid(static_cast<unsigned>(heads.count), static_cast<unsigned>(batch.sequences));
+  const int64_t blocks = heads.count * batch.sequences;
+  with_ring_types(heads.version, on.y.dtype, on.wkv.dtype, [&](auto number, auto activation, auto element) {
     using T = decltype(activation);
     using S = decltype(element);
     const auto start = [&](auto shape) {
       using Shape = decltype(shape);
-      const int64_t together = std::min({batch.longest, longest, int64_t{kTogether}});
+      const int64_t together = std::min({batch.longest, on.longest, int64_t{kTogether}});
       const size_t bytes =
-          static_cast<size_t>(together) * sizeof(SpreadToken) + replayed_bytes(wkv.ring.layout);
+          static_cast<size_t>(together) * sizeof(SpreadToken) + replayed_bytes(on.wkv.ring.layout);
       const auto kernel = wkv_few_kernel<number(), T, S, Shape>;
       allow_shared(kernel, bytes);
-      launch(queue, kernel, grid, dim3(kWkvThreads * Shape::kGroups), bytes, batch, in, leave, leaves,
-             slots_of<S>(wkv), rings_of(wkv.ring), y.as<T>(), y.stride, longest, static_cast<int>(together));
+      launch(queue, kernel, grid, dim3(kWkvThreads * Shape::kGroups), bytes, batch, heads.in, heads.leave,
+             on.leaves, slots_of<S>(on.wkv), rings_of(on.wkv.ring), on.y.as<T>(), on.y.stride, on.longest,
+             static_cast<int>(together));
     };
-    blocks <= int64_t{FewHeads::kBlocks} * multiprocessors ? start(FewHeads{}) : start(SomeHeads{});
+    blocks <= int64_t{FewHeads::kBlocks} * on.multiprocessors ? start(FewHeads{}) : start(SomeHeads{});
   });
 }
 

@@ -28,17 +28,22 @@ struct WkvInputs {
   const float* bonus;  // [C], RWKV-6 only
 };
 
-// Launches wkv_single.cu: steps of one row per sequence, f16 states, heads of 64 channels; version 6 or 7.
-void wkv_single(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&,
-                const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int multiprocessors);
+// The heads of one block's recurrence.
+struct WkvHeads {
+  int version = 0;  // 6 or 7
+  int64_t count = 0, size = 0;
+  WkvInputs in;
+  LeaveWeights leave;
+};
+
+// Launches wkv_single.cu: steps of one row per sequence, f16 states, heads of 64 channels.
+void wkv_single(const Queue&, const Batch&, const WkvHeads&, const Recurrence&);
 
 // Launches wkv_deferred.cu: deferred writes by batch.ring (replay, append, write); heads of 64 channels.
-void wkv_deferred(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&,
-                  const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int64_t longest);
+void wkv_deferred(const Queue&, const Batch&, const WkvHeads&, const Recurrence&);
 // Returns whether `heads` (of all sequences) are few enough for wkv_few.cu; wkv_few launches it.
 bool suits_wkv_few(int64_t heads, int multiprocessors);
-void wkv_few(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&, const LeaveWeights&,
-             bool leaves, StateField wkv, Tensor y, int64_t longest, int multiprocessors);
+void wkv_few(const Queue&, const Batch&, const WkvHeads&, const Recurrence&);
 
 // Returns where four of a lane's channels lie in a vector over key channels in shared memory: first four
 // channels of every lane, then the other four, which avoids bank conflicts.

@@ -301,13 +301,13 @@ int64_t blocks_at_once(size_t bytes) {
 }
 
 template <int kVersion, class T, bool kDeferred>
-void wkv_single_of(const Queue& queue, const Batch& batch, int64_t n_head, const WkvInputs& in,
-                   const LeaveWeights& leave, bool leaves, StateField wkv, Tensor y, int multiprocessors) {
+void wkv_single_of(const Queue& queue, const Batch& batch, const WkvHeads& heads, const Recurrence& on) {
+  const WkvInputs& in = heads.in;
   StagedRings ring{};
   size_t bytes = sizeof(SinglesShared<T>) + sizeof(StatesGoing);
   if constexpr (kDeferred) {
-    const RingLayout& layout = wkv.ring.layout;
-    ring = {rings_of(wkv.ring), static_cast<uint32_t>(wkv.ring.row_stride * layout.rows)};
+    const RingLayout& layout = on.wkv.ring.layout;
+    ring = {rings_of(on.wkv.ring), static_cast<uint32_t>(on.wkv.ring.row_stride * layout.rows)};
     bytes = sizeof(SinglesShared<T>) + kStatesAhead * ring.stage_bytes + replayed_bytes(layout);
   }
   allow_shared(wkv_single_kernel<kVersion, T, kDeferred>, bytes);
@@ -319,23 +319,23 @@ void wkv_single_of(const Queue& queue, const Batch& batch, int64_t n_head, const
   }
   // A multiple of the number of heads, so that a block keeps its head.
   const int64_t each = kDeferred ? blocks_at_once(bytes) : kBlocksEach;
-  const int64_t together = std::max<int64_t>(1, multiprocessors * each / n_head);
-  const int64_t blocks = n_head * std::min<int64_t>(batch.sequences, together);
+  const int64_t together = std::max<int64_t>(1, on.multiprocessors * each / heads.count);
+  const int64_t blocks = heads.count * std::min<int64_t>(batch.sequences, together);
   launch(queue, wkv_single_kernel<kVersion, T, kDeferred>, dim3(static_cast<unsigned>(blocks)),
-         dim3(kWkvThreads), bytes, batch, n_head, source, in.bonus, leave, leaves, slots_of<Half>(wkv), ring,
-         y.as<T>(), y.stride);
+         dim3(kWkvThreads), bytes, batch, heads.count, source, in.bonus, heads.leave, on.leaves,
+         slots_of<Half>(on.wkv), ring, on.y.as<T>(), on.y.stride);
 }
 
 }  // namespace
 
-void wkv_single(const Queue& queue, int version, const Batch& batch, int64_t n_head, const WkvInputs& in,
-                const LeaveWeights& leave, bool leaves, StateField wkv, Tensor y, int multiprocessors) {
-  with_activation(y.dtype, [&](auto sample) {
+void wkv_single(const Queue& queue, const Batch& batch, const WkvHeads& heads, const Recurrence& on) {
+  with_activation(on.y.dtype, [&](auto sample) {
     using T = decltype(sample);
     const bool deferred = batch.ring != nullptr;
-    const auto run = removes(version) ? (deferred ? wkv_single_of<7, T, true> : wkv_single_of<7, T, false>)
-                                      : (deferred ? wkv_single_of<6, T, true> : wkv_single_of<6, T, false>);
-    run(queue, batch, n_head, in, leave, leaves, wkv, y, multiprocessors);
+    const auto run = removes(heads.version)
+                         ? (deferred ? wkv_single_of<7, T, true> : wkv_single_of<7, T, false>)
+                         : (deferred ? wkv_single_of<6, T, true> : wkv_single_of<6, T, false>);
+    run(queue, batch, heads, on);
   });
 }
 

@@ -335,27 +335,25 @@ void feed_drawn(const Queue& queue, const SampleResult* drawn, int64_t rows, int
          dim3(kFeedThreads), 0, drawn, rows, spare_slot, token, slot);
 }
 
-void survey(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists,
-            const VocabularyPart& part, int64_t vocab) {
-  const int64_t length = survey_slice_length(vocab);
+void survey(const Queue& queue, const SampleJobs& all, const VocabularyPart& part) {
+  const int64_t length = survey_slice_length(all.vocab);
   const auto slices = static_cast<unsigned>((part.end - part.begin + length - 1) / length);
-  launch(queue, survey_kernel, dim3(slices, static_cast<unsigned>(count)), dim3(kSurveyThreads), 0, jobs,
-         lists, part, static_cast<int>(vocab));
+  launch(queue, survey_kernel, dim3(slices, static_cast<unsigned>(all.count)), dim3(kSurveyThreads), 0,
+         all.jobs, all.lists, part, static_cast<int>(all.vocab));
 }
 
-void draw(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists,
-          const VocabularyParts& parts, int64_t vocab, float* work, SampleResult* results,
-          LikelyTokens* likely) {
+void draw(const Queue& queue, const SampleJobs& all, const VocabularyParts& parts, float* work,
+          SampleResult* results, LikelyTokens* likely) {
   constexpr size_t kListBytes = kMostListed * sizeof(uint64_t), kMostShared = 48 * 1024;
   static_assert(kListBytes + sizeof(DrawShared) <= kMostShared);  // fits without opting in to more
-  launch(queue, draw_kernel, dim3(static_cast<unsigned>(count)), dim3(kDrawThreads), kListBytes, jobs, lists,
-         parts, static_cast<int>(vocab), work, results, likely);
+  launch(queue, draw_kernel, dim3(static_cast<unsigned>(all.count)), dim3(kDrawThreads), kListBytes, all.jobs,
+         all.lists, parts, static_cast<int>(all.vocab), work, results, likely);
 }
 
-void draw_surveyed(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists,
-                   const VocabularyParts& parts, int64_t vocab, SampleResult* results) {
-  launch(queue, draw_surveyed_kernel, dim3(static_cast<unsigned>(count)), dim3(kSmallDrawThreads), 0, jobs,
-         lists, parts, static_cast<int>(vocab), results);
+void draw_surveyed(const Queue& queue, const SampleJobs& all, const VocabularyParts& parts,
+                   SampleResult* results) {
+  launch(queue, draw_surveyed_kernel, dim3(static_cast<unsigned>(all.count)), dim3(kSmallDrawThreads), 0,
+         all.jobs, all.lists, parts, static_cast<int>(all.vocab), results);
 }
 
 }  // namespace fulmar::gpu

@@ -84,17 +84,22 @@ struct VocabularyParts {  // all of a vocabulary, in order
 void feed_drawn(const Queue&, const SampleResult* drawn, int64_t rows, int32_t spare_slot, int32_t* token,
                 int32_t* slot);
 
-// Surveys a part for `count` jobs.
-void survey(const Queue&, int64_t count, const SampleJob* jobs, const SampleLists& lists,
-            const VocabularyPart& part, int64_t vocab);
-// Draws for `count` jobs from all parts, which were surveyed and are readable from this device. work: f32
+// The jobs of one launch, one a block.
+struct SampleJobs {
+  int64_t count = 0;
+  const SampleJob* jobs = nullptr;  // [count]
+  SampleLists lists;
+  int64_t vocab = 0;
+};
+
+// Surveys a part for all jobs.
+void survey(const Queue&, const SampleJobs&, const VocabularyPart& part);
+// Draws for all jobs from all parts, which were surveyed and are readable from this device. work: f32
 // [count, V], may be the first part's. `results` and `likely` (written where a job wants a list) may be in
 // host memory.
-void draw(const Queue&, int64_t count, const SampleJob* jobs, const SampleLists& lists,
-          const VocabularyParts& parts, int64_t vocab, float* work, SampleResult* results,
+void draw(const Queue&, const SampleJobs&, const VocabularyParts& parts, float* work, SampleResult* results,
           LikelyTokens* likely);
 // Draws the same tokens with smaller blocks, where survey_suffices (ops/sampling_mode.h) for all of the jobs.
-void draw_surveyed(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists,
-                   const VocabularyParts& parts, int64_t vocab, SampleResult* results);
+void draw_surveyed(const Queue&, const SampleJobs&, const VocabularyParts& parts, SampleResult* results);
 
 }  // namespace fulmar::gpu

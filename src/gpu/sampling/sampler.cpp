@@ -151,19 +151,21 @@ SampleLists Sampler::lists() const {
           at<uint64_t>(device_, layout_.masks)};
 }
 
+SampleJobs Sampler::jobs_from(int64_t first, int64_t vocab) const {
+  return {count_from(first), at<SampleJob>(device_, 0) + first, lists(), vocab};
+}
+
 void Sampler::survey(const Queue& queue, int64_t first, VocabularyPart& part, int64_t vocab) {
   part.slices = at<SampleSlice>(device_, layout_.slices) + first * kSampleSlices;
-  gpu::survey(queue, count_from(first), at<SampleJob>(device_, 0) + first, lists(), part, vocab);
+  gpu::survey(queue, jobs_from(first, vocab), part);
 }
 
 void Sampler::draw_parts(const Queue& queue, int64_t first, const VocabularyParts& parts, int64_t vocab,
                          float* work) {
-  const auto* jobs = at<SampleJob>(device_, 0) + first;
+  const SampleJobs jobs = jobs_from(first, vocab);
   auto* results = at<SampleResult>(results_, 0) + first;
-  const int64_t count = count_from(first);
-  if (surveyed_) return gpu::draw_surveyed(queue, count, jobs, lists(), parts, vocab, results);
-  gpu::draw(queue, count, jobs, lists(), parts, vocab, work, results,
-            at<LikelyTokens>(pinned_, layout_.likely) + first);
+  if (surveyed_) return gpu::draw_surveyed(queue, jobs, parts, results);
+  gpu::draw(queue, jobs, parts, work, results, at<LikelyTokens>(pinned_, layout_.likely) + first);
 }
 
 void Sampler::all_begun(const Queue& queue) {

@@ -55,6 +55,7 @@ class Sampler {
   bool reserve(size_t bytes, size_t results);
   int64_t count_from(int64_t first) const;
   SampleLists lists() const;
+  SampleJobs jobs_from(int64_t first, int64_t vocab) const;
 
   Buffer pinned_, device_;  // same layout: packed input, device scratch, lists
   Buffer results_;          // pinned; apart, because a step may read it while the next draws are packed

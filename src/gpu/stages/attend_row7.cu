@@ -266,9 +266,8 @@ bool suits_attend_row7(const TimeMix7& att, bool first_block) {
          fits(att.g, kMostAttendRank) && (first_block || fits(att.v, kOthers));
 }
 
-void attend_row7(const Queue& queue, const Batch& batch, const TimeMix7& att, bool first_block,
-                 const LowPairs7& lows, const RowValues7& values, StateField wkv, const Pair& y,
-                 const Prefetch& ahead, const RowNorm& made) {
+void attend_row7(const Queue& queue, const Batch& batch, const AttendRow7& row, const Prefetch& ahead) {
+  const auto& [att, first_block, lows, values, wkv, y, norm] = row;
   FULMAR_CHECK(batch.rows == 1 && suits_attend_row7(att, first_block));
   const Pair* low[kLowRankPaths7] = {&lows.w, &lows.a, &lows.v, &lows.g};
   const LowRank* paths[kLowRankPaths7] = {&att.w, &att.a, &att.v, &att.g};
@@ -294,8 +293,8 @@ void attend_row7(const Queue& queue, const Batch& batch, const TimeMix7& att, bo
     a.v_first = values.v_first.as<float>();
     a.v_first_narrow = values.v_first_narrow.as<T>();
     a.y = {y.high.as<T>(), y.remainder.as<T>()};
-    a.z = made.z.as<const float>();
-    a.carry = slots_of<float>(made.carry);
+    a.z = norm.z.as<const float>();
+    a.carry = slots_of<float>(norm.carry);
     const dim3 grid(a.heads + (ahead.bytes[0] > 0 ? kPrefetchBlocks : 0));
     if (wkv.dtype == DType::f32) {
       launch(queue, attend_row7_kernel<T, float>, grid, dim3(kAttendThreads), 0, a, slots_of<float>(wkv),

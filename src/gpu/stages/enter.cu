@@ -353,8 +353,8 @@ void with_pull(const EnterAddend& addend, F&& f) {
 }
 
 template <class T>
-Fronts<T> fronts_of(const EnterPlan& plan, Tensor fronts) {
-  return {rows_of<T>(fronts), rows_of<T>(fronts.slice_rows(plan.blocks, plan.blocks))};
+Fronts<T> fronts_of(const EnterPlan& plan) {
+  return {rows_of<T>(plan.fronts), rows_of<T>(plan.fronts.slice_rows(plan.blocks, plan.blocks))};
 }
 
 }  // namespace
@@ -372,25 +372,25 @@ EnterPlan plan_enter(const Batch& batch, int64_t cols, int multiprocessors, bool
   return {each, (batch.rows + each - 1) / each, 0, wide};
 }
 
-void enter_fronts(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x,
-                  const EnterAddend& addend, StateField carry, const EnterPlan& plan, Tensor fronts) {
-  const EnterInputs in = inputs_of(norm, x, addend.pending);
+void enter_fronts(const Queue& queue, const Batch& batch, const PreMix& to, const EnterAddend& addend,
+                  const EnterPlan& plan) {
+  const EnterInputs in = inputs_of(to.norm, to.x, addend.pending);
   const dim3 blocks(static_cast<unsigned>(plan.blocks));
-  with_activation(fronts.dtype, [&](auto sample) {
+  with_activation(plan.fronts.dtype, [&](auto sample) {
     using T = decltype(sample);
-    with_enter_block(plan.wide, x.cols, [&](auto each, dim3 block) {
+    with_enter_block(plan.wide, to.x.cols, [&](auto each, dim3 block) {
       with_pull(addend, [&](const auto& pull) {
         using Pull = std::remove_cvref_t<decltype(pull)>;
         launch(queue, enter_fronts_kernel<T, each(), Pull>, blocks, block, 0, batch, in, pull,
-               slots_of<float>(carry), fronts_of<T>(plan, fronts), plan.each);
+               slots_of<float>(to.carry), fronts_of<T>(plan), plan.each);
       });
     });
   });
 }
 
-void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, const EnterAddend& addend,
-           StateField carry, const Mixes& mixes, Tensor z, const EnterPlan& plan, Tensor fronts,
-           const Prefetch& ahead) {
+void enter(const Queue& queue, const Batch& batch, const PreMix& to, const EnterAddend& addend,
+           const EnterPlan& plan, const Prefetch& ahead) {
+  const auto& [norm, x, carry, mixes, z] = to;
   const MixPointers pointers = pointers_of(mixes);
   const EnterInputs in = inputs_of(norm, x, addend.pending);
   const dim3 grid(static_cast<unsigned>(batch.rows));
@@ -403,7 +403,7 @@ void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, c
         if (!batch.decode_only()) {
           const dim3 blocks(static_cast<unsigned>(plan.blocks));
           launch(queue, enter_rows_kernel<T, each(), Pull>, blocks, block, 0, batch, in, pull, carried,
-                 pointers, rows_of<T>(z), fronts_of<T>(plan, fronts), plan.each);
+                 pointers, rows_of<T>(z), fronts_of<T>(plan), plan.each);
           return;
         }
         if constexpr (kPulls<Pull> && each() <= 2) {  // more would not fit in registers

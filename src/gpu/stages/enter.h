@@ -16,6 +16,15 @@ struct Mixes {
   Tensor out[6];             // each [rows, C]
 };
 
+// What is computed of the residual stream: its norm and the mixes of that with the token before.
+struct PreMix {
+  const Norm& norm;
+  Tensor x;          // the residual stream
+  StateField carry;  // the shift of each slot
+  const Mixes& mixes;
+  Tensor z;  // the normalised rows [rows, C]; empty: not written
+};
+
 // How the rows of a step are divided among blocks.
 struct EnterPlan {
   int64_t each = 0, blocks = 0;  // for sequences of several rows: rows per block, number of blocks
@@ -23,6 +32,8 @@ struct EnterPlan {
   // Few rows: as many threads as possible, since one row's latency is the step's; many: small blocks, several
   // per SM.
   bool wide = true;
+  Tensor fronts =
+      {};  // [2 * blocks, C], for sequences of several rows: the rows before each block's first one
 };
 // Plans a step. `fixed_order`: moments are summed in one order at any batch size.
 EnterPlan plan_enter(const Batch&, int64_t cols, int multiprocessors, bool fixed_order = false);
@@ -33,21 +44,18 @@ struct EnterAddend {
   const PeerPull* pull = nullptr;  // null: one rank, or already summed
 };
 
-// Saves in fronts [2 * plan.blocks, C] the rows before each block's first one, which enter overwrites. Call
-// before enter where sequences have several rows.
-void enter_fronts(const Queue&, const Batch&, const Norm&, Tensor x, const EnterAddend&, StateField carry,
-                  const EnterPlan&, Tensor fronts);
-// Sets x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). Writes `z` [rows, C] unless it is
-// empty. `fronts` is empty where every sequence has one row.
-void enter(const Queue&, const Batch&, const Norm&, Tensor x, const EnterAddend&, StateField carry,
-           const Mixes&, Tensor z, const EnterPlan&, Tensor fronts, const Prefetch& = {});
+// Saves in plan.fronts the rows before each block's first one, which enter overwrites. Call before enter
+// where sequences have several rows.
+void enter_fronts(const Queue&, const Batch&, const PreMix&, const EnterAddend&, const EnterPlan&);
+// Sets x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]).
+void enter(const Queue&, const Batch&, const PreMix&, const EnterAddend&, const EnterPlan&,
+           const Prefetch& = {});
 
 // Does the same in one kernel for sequences of few rows, as when drafts are checked; compute capability 9.0
 // (sm90/enter_short.cu). suits_enter_short: at most kMostShortRows rows each, few in all, C at most 4,096.
 // Appends z of rows that may be rolled back to the shift ring, as keep_shifts does.
 constexpr int64_t kMostShortRows = 8;
 bool suits_enter_short(const Batch&, int64_t cols);
-void enter_short(const Queue&, const Batch&, const Norm&, Tensor x, Tensor pending, StateField carry,
-                 const Mixes&, Tensor z);
+void enter_short(const Queue&, const Batch&, const PreMix&, Tensor pending);
 
 }  // namespace fulmar::gpu

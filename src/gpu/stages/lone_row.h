@@ -33,11 +33,18 @@ struct RowValues7 {
   Tensor v_first_narrow;  // in the activation type, for blocks without these kernels
 };
 bool suits_attend_row7(const TimeMix7&, bool first_block);
+struct AttendRow7 {
+  const TimeMix7& att;
+  bool first_block = false;
+  const LowPairs7& lows;
+  const RowValues7& values;
+  StateField wkv;
+  Pair y;
+  RowNorm norm;  // fused into the GEMMs before, its shift still to be stored; empty: enter_row ran
+};
 // Computes y from raw GEMM outputs: second low-rank GEMMs, key preparation, recurrence, head norm, bonus and
 // gate.
-void attend_row7(const Queue&, const Batch&, const TimeMix7&, bool first_block, const LowPairs7&,
-                 const RowValues7&, StateField wkv, const Pair& y, const Prefetch& = {},
-                 const RowNorm& made = {});
+void attend_row7(const Queue&, const Batch&, const AttendRow7&, const Prefetch& = {});
 
 // ---- ffn_row.cu: value @ relu²(key @ in), value stored transposed
 // RWKV-6's gate: the result is multiplied by sigmoid(weight @ in), weight [C, C]. `out` [1, C]: working

@@ -19,11 +19,17 @@ bool suits_second_half7(const Weight& second);
 struct LowRows7 {  // outputs of the first low-rank GEMMs, activations applied; [rows, R] each
   Tensor w, a, v, g;
 };
-void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
-                      const Projected7&);
+struct SecondHalves7 {
+  const TimeMix7& att;
+  bool first_block = false;
+  Tensor v_first;  // written in the first block
+  const LowRows7& low;
+  const Projected7& p;
+};
+// Computes what project leaves in p, which holds the raw r, k and v.
+void low_rank_finish7(const Queue&, const SecondHalves7&);
 // Does the same for more rows, as the epilogue of the wgmma GEMM; compute capability 9.0.
-void finish_panels7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
-                    const Projected7&, int multiprocessors);
+void finish_panels7(const Queue&, const SecondHalves7&, int multiprocessors);
 
 // Returns whether mix6 and decay6 support the matrix; any number of rows.
 bool suits_low_rank6(Tensor low, const Weight& second);

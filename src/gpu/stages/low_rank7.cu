@@ -87,8 +87,8 @@ bool suits_second_half7(const Weight& second) {
   return second.plain16() && !second.by_input() && second.in % 8 == 0;
 }
 
-void low_rank_finish7(const Queue& queue, const TimeMix7& att, bool first_block, Tensor v_first,
-                      const LowRows7& lows, const Projected7& p) {
+void low_rank_finish7(const Queue& queue, const SecondHalves7& halves) {
+  const auto& [att, first_block, v_first, lows, p] = halves;
   const Tensor low[kLowRankPaths7] = {lows.w, lows.a, lows.v, lows.g};
   const LowRank* paths[kLowRankPaths7] = {&att.w, &att.a, &att.v, &att.g};
   with_activation(p.k.dtype, [&](auto sample) {

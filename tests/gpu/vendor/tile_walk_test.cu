@@ -108,7 +108,7 @@ class TileWalk : public testing::Test {
         memory_.put(std::vector<std::byte>(static_cast<size_t>(chunks_.count * kHeads) * sizeof(Chunk))));
     return outcome([&](const StateField& state, Tensor y) {
       gpu::prepare_chunks7(gpu::Queue{}, chunks_, kHeads, p_, {}, data);
-      gpu::walk_tiles<Layout, 2>(gpu::Queue{}, batch_, chunks_, kHeads, state, y, data);
+      gpu::walk_tiles<Layout, 2>(gpu::Queue{}, batch_, {chunks_, kHeads, state, y, data, 1});
     });
   }
   Outcome by_tokens() {
@@ -116,7 +116,7 @@ class TileWalk : public testing::Test {
     att.n_head = kHeads;
     att.head_size = gpu::kHeadSize;
     return outcome([&](const StateField& state, Tensor y) {
-      gpu::wkv7(gpu::Queue{}, batch_, att, p_, state, y, INT64_MAX, 1);
+      gpu::wkv7(gpu::Queue{}, batch_, att, p_, {state, y, 1});
     });
   }
 

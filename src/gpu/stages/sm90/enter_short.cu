@@ -129,8 +129,8 @@ bool suits_enter_short(const Batch& batch, int64_t cols) {
          cols <= kMostSpreadCols && cols % kEnterVector == 0;
 }
 
-void enter_short(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, Tensor pending,
-                 StateField carry, const Mixes& mixes, Tensor z) {
+void enter_short(const Queue& queue, const Batch& batch, const PreMix& to, Tensor pending) {
+  const auto& [norm, x, carry, mixes, z] = to;
   with_activation(mixes.out[0].dtype, [&](auto sample) {
     using T = decltype(sample);
     const auto start = [&](auto groups, auto each) {

@@ -110,8 +110,8 @@ void with_finish_shape(GemmList products, int multiprocessors, F&& f) {
 
 }  // namespace
 
-void finish_panels7(const Queue& queue, const TimeMix7& att, bool first_block, Tensor v_first,
-                    const LowRows7& low, const Projected7& p, int multiprocessors) {
+void finish_panels7(const Queue& queue, const SecondHalves7& halves, int multiprocessors) {
+  const auto& [att, first_block, v_first, low, p] = halves;
   // In the order of FinishProduct.
   const Gemm products[] = {{low.g, att.g.second, p.g},
                            {low.w, att.w.second, p.u},
