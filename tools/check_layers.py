@@ -5,7 +5,8 @@ The arrows are read from the fulmar_folder() and fulmar_room() lines of CMakeLis
 is a folder within a folder: it may include the rooms that its arrow reaches and the folders that its folder may, but
 nothing that lies in its folder itself. Who may include a folder may include all of its rooms.
 
-And when a test that every build compiles reaches a GPU library's headers, which not every machine has.
+And when more folders include others than a reader can hold in mind (MOST_ARROWS), or when a test that every build
+compiles reaches a GPU library's headers, which not every machine has.
 """
 import re
 import sys
@@ -25,6 +26,9 @@ CONFINED = {
     r"hiredis": ["src/cache/"],
     r"yaml-cpp/": ["src/control/config_file"],
 }
+
+# Pairs of folders of which one includes the other.
+MOST_ARROWS = 85
 
 VENDOR_HEADERS = r"cuda|cublas|hip/"
 # Tests that are built only where those headers are.
@@ -131,6 +135,12 @@ def tests_that_need_a_vendor():
             yield f"{place}: reaches {' -> '.join(way)}; such tests belong to {' or '.join(VENDOR_TESTS)}"
 
 
+def arrows_between(files):
+    """The pairs of folders of which one includes the other, from the includes of each file below src/."""
+    pairs = {(file.split("/")[0], target.split("/")[0]) for file, targets in files.items() for target in targets}
+    return {(own, other) for own, other in pairs if own != other}
+
+
 def main():
     direct, problems, files = declared(), [], {}
     circle = circle_in(direct)
@@ -161,7 +171,11 @@ def main():
     circle = circle_in(files)
     if circle:
         problems.append("includes go in a circle: " + " -> ".join(circle))
-    print("\n".join(problems) if problems else "layers: every include follows its arrow, and none goes in a circle")
+    arrows = len(arrows_between(files))
+    if arrows > MOST_ARROWS:
+        problems.append(f"{arrows} pairs of folders of which one includes the other; wanted: at most {MOST_ARROWS}")
+    print("\n".join(problems) if problems else
+          f"layers: every include follows one of {arrows} arrows, and none goes in a circle")
     return 1 if problems else 0
 
 

@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""Which tests tools/check_layers.py takes for ones that need a GPU library's headers."""
+"""What tools/check_layers.py takes for an arrow, and which tests for ones that need a GPU library's headers."""
 import sys
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from check_layers import ROOT, tests_that_need_a_vendor, vendor_header_behind  # noqa: E402
+from check_layers import ROOT, arrows_between, tests_that_need_a_vendor, vendor_header_behind  # noqa: E402
+
+
+class Arrows(unittest.TestCase):
+    def test_are_counted_once_for_each_pair_of_folders(self):
+        files = {"a/x.h": {"b/y.h", "a/z.h"}, "a/w.h": {"b/y.h", "c/room/v.h"}, "b/y.h": set()}
+        self.assertEqual(arrows_between(files), {("a", "b"), ("a", "c")})
 
 
 class VendorHeaders(unittest.TestCase):
