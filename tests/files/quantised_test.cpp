@@ -170,6 +170,21 @@ TEST_F(GgufWriting, WhatIsWrittenIsReadBack) {
   }
 }
 
+TEST_F(GgufWriting, EveryBlockFormatIsReadBackAsItself) {
+  for (const Quantisation& quantisation : all_quantisations()) {
+    if (!is_block(quantisation.dtype)) continue;
+    const auto made = quantise_checkpoint(synthetic_checkpoint(small(7)), quantise_all(quantisation));
+    ASSERT_TRUE(made.ok()) << quantisation.name;
+    const auto back = through_file(**made, nullptr);
+    ASSERT_NE(back, nullptr) << quantisation.name;
+    const std::string name = "blocks.1.ffn.value.weight";
+    const StoredTensor *wanted = (*made)->find(name), *read = back->find(name);
+    ASSERT_NE(read, nullptr) << quantisation.name;
+    EXPECT_EQ(read->dtype, wanted->dtype) << quantisation.name;
+    EXPECT_EQ(values_of(*read), values_of(*wanted)) << quantisation.name;
+  }
+}
+
 TEST_F(GgufWriting, CodesWithScalesBesideThemAreWrittenAsHalves) {
   const auto made =
       quantise_checkpoint(synthetic_checkpoint(small(7)), quantise_all(*quantisation_named("nf4")));
