@@ -306,23 +306,31 @@ HWY_EXPORT(Head6);
 
 namespace {
 
-template <class Projected, class Run>
-void for_heads(ThreadPool& pool, const Batch& batch, int64_t n_head, int64_t n, const Projected& p,
-               StateField wkv, Tensor y, Run run) {
+// Returns a task of heads of `n` channels with what all of a step's heads share.
+template <class Projected>
+HeadTask task_of(const Projected& p, Tensor y, int64_t n) {
+  HeadTask task;
+  task.n = n;
+  task.r = p.r;
+  task.k = p.k;
+  task.v = p.v;
+  task.u = p.u;
+  task.y = y;
+  return task;
+}
+
+// Runs the task for each head of each sequence.
+template <class Run>
+void for_heads(ThreadPool& pool, const Batch& batch, int64_t n_head, const HeadTask& shared, StateField wkv,
+               Run run) {
   pool.parallel_for(batch.sequences * n_head, 1, [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; index++) {
-      const int64_t s = index / n_head, column = index % n_head * n;
-      HeadTask task;
+      const int64_t s = index / n_head, column = index % n_head * shared.n;
+      HeadTask task = shared;
       task.first_row = batch.start[s];
       task.end_row = batch.start[s + 1];
       task.column = column;
-      task.n = n;
-      task.r = p.r;
-      task.k = p.k;
-      task.v = p.v;
-      task.u = p.u;
-      task.y = y;
-      task.state = wkv.at<float>(batch.slot[s]) + column * n;
+      task.state = wkv.at<float>(batch.slot[s]) + column * shared.n;
       task.slot = batch.slot[s];
       task.head = index % n_head;
       task.ring = &wkv.ring;
@@ -336,7 +344,7 @@ void for_heads(ThreadPool& pool, const Batch& batch, int64_t n_head, int64_t n, 
 
 void wkv7(ThreadPool& pool, const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv,
           Tensor y) {
-  for_heads(pool, batch, att.n_head, att.head_size, p, wkv, y, [&](HeadTask& task) {
+  for_heads(pool, batch, att.n_head, task_of(p, y, att.head_size), wkv, [&](HeadTask& task) {
     task.kk = p.kk;
     task.alpha = p.alpha;
     HWY_DYNAMIC_DISPATCH(Head7)(task);
@@ -345,7 +353,7 @@ void wkv7(ThreadPool& pool, const Batch& batch, const TimeMix7& att, const Proje
 
 void wkv6(ThreadPool& pool, const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv,
           Tensor y) {
-  for_heads(pool, batch, att.n_head, att.head_size, p, wkv, y, [&](HeadTask& task) {
+  for_heads(pool, batch, att.n_head, task_of(p, y, att.head_size), wkv, [&](HeadTask& task) {
     task.bonus = att.u.as<float>() + task.column;
     HWY_DYNAMIC_DISPATCH(Head6)(task);
   });

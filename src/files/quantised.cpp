@@ -32,15 +32,19 @@ struct Energy {
   double error = 0, weight = 0;
 };
 
-// Encodes rows [first, last) and measures the error; returns false where a number is not finite. `importance`
+struct RowRange {
+  int64_t first = 0, last = 0;  // [first, last)
+};
+
+// Encodes the rows and measures the error; returns false where a number is not finite. `importance`
 // is empty where all columns count equally.
 bool pack_rows(const HostMatrix& matrix, const Quantisation& quantisation, std::span<const float> importance,
-               int64_t first, int64_t last, Packed& packed, Energy& energy) {
+               RowRange rows, Packed& packed, Energy& energy) {
   const auto cols = static_cast<size_t>(matrix.cols);
   const size_t row_bytes = bytes_for(quantisation.dtype, matrix.cols);
   const auto row_scales = static_cast<size_t>(scales_per_row(quantisation, matrix.cols));
   std::vector<float> values(cols), decoded(cols);
-  for (int64_t row = first; row < last; row++) {
+  for (int64_t row = rows.first; row < rows.last; row++) {
     rows_as_f32(matrix, row, values);
     if (!std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); })) return false;
     std::byte* const codes = packed.codes.data() + static_cast<size_t>(row) * row_bytes;
@@ -76,8 +80,8 @@ Result<Energy> pack(const StoredTensor& tensor, const Quantisation& quantisation
   run_on_threads(threads, [&](unsigned index) {
     for (int64_t first = next.fetch_add(kRowsAtOnce); first < rows && finite;
          first = next.fetch_add(kRowsAtOnce)) {
-      if (!pack_rows(matrix, quantisation, importance, first, std::min(rows, first + kRowsAtOnce), packed,
-                     energies[index])) {
+      const RowRange some{first, std::min(rows, first + kRowsAtOnce)};
+      if (!pack_rows(matrix, quantisation, importance, some, packed, energies[index])) {
         finite = false;
       }
     }

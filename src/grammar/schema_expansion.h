@@ -68,10 +68,10 @@ class SchemaExpansion {
 
   // Adds the ways to miss a schema that must not fit.
   Status follow_refused(Partial partial, int32_t step, Partials& more);
-  Status miss_keyword(std::string_view keyword, const JsonValue& value, const JsonValue& schema,
-                      const Partial& from, int32_t step, Partials& ways, bool& kept);
-  Status miss_combination(std::string_view keyword, const JsonValue& value, const JsonValue& schema,
-                          const Partial& from, int32_t step, Partials& ways, bool& kept);
+  Status miss_keyword(std::string_view keyword, const JsonValue& value, const Partial& from, int32_t step,
+                      Partials& ways, bool& kept);
+  Status miss_combination(std::string_view keyword, const JsonValue& value, const Partial& from, int32_t step,
+                          Partials& ways, bool& kept);
   Status miss_unlisted(const JsonValue& value, const JsonValue& schema, const Partial& from, Partials& ways);
   Status take(const Partial& copied);
   Result<bool> elements_fit(const JsonValue& value, const Shape& shape);

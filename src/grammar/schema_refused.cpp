@@ -95,7 +95,7 @@ Status SchemaExpansion::follow_refused(Partial partial, int32_t step, Partials& 
     for (const auto& [keyword, value] : schema.as_object().members()) {
       if (!asserts(keyword) || (whole_reference && keyword != "$ref")) continue;
       if ((keyword == "properties") != members) continue;
-      const Status status = miss_keyword(keyword, value, schema, partial, step, ways, kept);
+      const Status status = miss_keyword(keyword, value, partial, step, ways, kept);
       if (!status && !reader_.loosens(status.error())) return status;
       kept = kept && status;
     }
@@ -119,10 +119,10 @@ Status SchemaExpansion::follow_refused(Partial partial, int32_t step, Partials& 
   return {};
 }
 
-Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& value,
-                                     const JsonValue& schema, const Partial& from, int32_t step,
-                                     Partials& ways, bool& kept) {
-  if (combines(keyword)) return miss_combination(keyword, value, schema, from, step, ways, kept);
+Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& value, const Partial& from,
+                                     int32_t step, Partials& ways, bool& kept) {
+  if (combines(keyword)) return miss_combination(keyword, value, from, step, ways, kept);
+  const JsonValue& schema = *from.steps[static_cast<size_t>(step)].demand.schema;
   FULMAR_TRY(take(from));
   const auto way = [&](size_t kind) -> Shape& {
     Partial& made = ways.emplace_back(from);
@@ -207,8 +207,8 @@ Status SchemaExpansion::miss_unlisted(const JsonValue& value, const JsonValue& s
 }
 
 Status SchemaExpansion::miss_combination(std::string_view keyword, const JsonValue& value,
-                                         const JsonValue& schema, const Partial& from, int32_t step,
-                                         Partials& ways, bool& kept) {
+                                         const Partial& from, int32_t step, Partials& ways, bool& kept) {
+  const JsonValue& schema = *from.steps[static_cast<size_t>(step)].demand.schema;
   const auto refuse = [&](const JsonValue& part) -> Status {
     FULMAR_TRY(take(from));
     return demand(ways.emplace_back(from), {&part, false}, step);

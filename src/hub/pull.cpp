@@ -73,15 +73,15 @@ Status check_total(int64_t bytes, int64_t most) {
 class FilePull {
  public:
   // Prepares to fetch one file of at most `most` bytes, whether or not its size is known.
-  FilePull(const HubAccess& hub, std::string url, const HubFile& file, fs::path target, int attempts,
-           int64_t most, Progress progress)
-      : hub_(hub),
+  FilePull(const PullOptions& options, std::string url, const HubFile& file, fs::path target, int64_t most,
+           Progress progress)
+      : hub_(options.hub),
         url_(std::move(url)),
         file_(file),
         target_(std::move(target)),
         part_(target_.string() + "." +
               (resumable() ? file.checksum.hex.substr(0, kPartDigits) + ".part" : "part")),
-        attempts_(attempts),
+        attempts_(options.attempts),
         most_(most),
         progress_(std::move(progress)) {}
 
@@ -125,7 +125,7 @@ class FilePull {
       if (file_.size >= 0 && have > file_.size) have = 0;
       FULMAR_TRY(check_total(file_.size, most_));
       FULMAR_TRY(check_space(target_.parent_path(), file_.size - have));
-      const Attempt attempt = fetch_part(hub_, url_, part_, have, file_.size, most_, progress_);
+      const Attempt attempt = fetch_part(hub_, url_, part_, {have, file_.size, most_}, progress_);
       if (attempt.end == Attempt::End::complete) return {};
       if (attempt.end == Attempt::End::refused) return attempt.error;
       if (stopped()) return attempt.error;
@@ -243,7 +243,7 @@ Result<Pulled> pull_files(const HubName& name, const PullOptions& options, const
   int64_t left = options.most_bytes;
   const auto get = [&](const HubFile& file, const fs::path& target) -> Status {
     const std::string url = base + "/" + repository + "/resolve/" + revision + "/" + escaped(file.path);
-    FULMAR_TRY(FilePull(options.hub, url, file, target, options.attempts, left, [&](int64_t bytes) {
+    FULMAR_TRY(FilePull(options, url, file, target, left, [&](int64_t bytes) {
                  return progress(target.filename().string(), bytes, file.size);
                }).run());
     left -= size_or_zero(target);

@@ -149,9 +149,9 @@ Result<Page> fetch_page(const HubAccess& hub, const std::string& url) {
 }
 
 Attempt fetch_part(const HubAccess& hub, const std::string& url, const std::filesystem::path& part,
-                   int64_t have, int64_t size, int64_t most,
-                   const std::function<bool(int64_t bytes)>& progress) {
+                   const FileBytes& bytes, const std::function<bool(int64_t bytes)>& progress) {
   using End = Attempt::End;
+  const auto [have, size, most] = bytes;
   auto request = request_to(hub, url);
   if (!request.ok()) return {End::refused, request.error()};
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(part.c_str(), have > 0 ? "r+b" : "wb"));
@@ -160,7 +160,7 @@ Attempt fetch_part(const HubAccess& hub, const std::string& url, const std::file
   if (have > 0) request->headers.set("Range", fmt::format("bytes={}-", have));
   const Status got = web_get(
       *request, {.head = [&](int status, const Headers& headers) { return arrival.begin(status, headers); },
-                 .data = [&](std::string_view bytes) { return arrival.take(bytes); }});
+                 .data = [&](std::string_view data) { return arrival.take(data); }});
   if (!arrival.refusal.empty()) return {End::refused, {ErrorKind::corrupt, url + ": " + arrival.refusal}};
   if (arrival.called_off)
     return {End::refused, {ErrorKind::unavailable, url + ": the transfer was called off"}};

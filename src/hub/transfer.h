@@ -33,13 +33,18 @@ struct Attempt {
   Error error;  // unless complete; broken_off: another attempt may go on from there
 };
 
-// Fetches `url` into `part`, from byte `have` on if the server can do that, else from the beginning. `size`
-// is that of the whole file in bytes, -1 if unknown; more is refused, less is broken_off. Always refused are
-// more than `most` bytes and bytes that would leave less than kDiskReserve free. `progress` gets the bytes in
-// `part`; false cancels (refused, unavailable).
+// The bytes of a file that is fetched.
+struct FileBytes {
+  int64_t have = 0;   // that are here already
+  int64_t size = -1;  // of the whole file, -1 if unknown; more is refused, less is broken_off
+  int64_t most = 0;   // more is refused whatever the size
+};
+
+// Fetches `url` into `part`, from byte `have` on if the server can do that, else from the beginning. Refuses
+// bytes that would leave less than kDiskReserve free. `progress` gets the bytes in `part`; false cancels
+// (refused, unavailable).
 Attempt fetch_part(const HubAccess& hub, const std::string& url, const std::filesystem::path& part,
-                   int64_t have, int64_t size, int64_t most,
-                   const std::function<bool(int64_t bytes)>& progress);
+                   const FileBytes& bytes, const std::function<bool(int64_t bytes)>& progress);
 
 // Bytes that a pull leaves free on its disk for other writers, mainly sessions.
 inline constexpr int64_t kDiskReserve = int64_t{1} << 30;

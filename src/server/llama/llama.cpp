@@ -77,17 +77,22 @@ std::vector<std::vector<int32_t>> read_prompts(Fields& fields, const ServedModel
   return prompts;
 }
 
+struct LlamaPrompts {
+  std::vector<std::vector<int32_t>> ids;
+  GenerationDefaults defaults;
+  std::string_view endpoint;
+};
+
 void submit_llama(std::shared_ptr<Call> call, Fields& fields, const ServedModelPtr& model, LlamaFacts facts,
-                  std::vector<std::vector<int32_t>> prompts, GenerationDefaults defaults,
-                  std::string_view endpoint) {
+                  LlamaPrompts prompts) {
   Submission submission;
-  submission.generation = read_generation(fields, defaults, *model, call->service().options.limits);
+  submission.generation = read_generation(fields, prompts.defaults, *model, call->service().options.limits);
   facts.model = model_name(fields, model->id);
   if (fields.failed()) return call->fail(fields.fault());
-  submission.prompts = std::move(prompts);
+  submission.prompts = std::move(prompts.ids);
   submission.model = model;
   submission.model_name = facts.model;
-  submission.endpoint = endpoint;
+  submission.endpoint = prompts.endpoint;
   submission.request_id = new_request_id("cmpl-");
   auto writer = std::make_unique<LlamaWriter>(std::move(facts));
   submit(std::move(call), std::move(submission), std::move(writer));
@@ -128,8 +133,8 @@ void llama_completion(std::shared_ptr<Call> call) {
   if (fields.failed()) return call->fail(fields.fault());
   if (const JsonValue* prompt = fields.find(kPromptFields["prompt"]); prompt->is_string())
     facts.prompt = prompt->as_string();
-  submit_llama(std::move(call), fields, model, std::move(facts), std::move(prompts), kCompletionDefaults,
-               "llama.completion");
+  submit_llama(std::move(call), fields, model, std::move(facts),
+               {std::move(prompts), kCompletionDefaults, "llama.completion"});
 }
 
 void llama_infill(std::shared_ptr<Call> call) {
@@ -150,8 +155,8 @@ void llama_infill(std::shared_ptr<Call> call) {
   GenerationDefaults defaults = kCompletionDefaults;
   defaults.stops = DefaultStops::infill;
   std::vector<std::vector<int32_t>> prompts{model->tokenizer->encode(facts.prompt)};
-  submit_llama(std::move(call), fields, model, std::move(facts), std::move(prompts), defaults,
-               "llama.infill");
+  submit_llama(std::move(call), fields, model, std::move(facts),
+               {std::move(prompts), defaults, "llama.infill"});
 }
 
 void apply_template(std::shared_ptr<Call> call) {

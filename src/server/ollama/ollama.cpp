@@ -173,28 +173,30 @@ struct OllamaPrompt {
   std::vector<int32_t> ids;
   ThinkMode think = ThinkMode::none;
   bool force_reasoning = false;
+  GenerationDefaults defaults = {};
+  ToolUse tools = {};
 };
 
 void submit_ollama(std::shared_ptr<Call> call, Fields& fields, const ServedModelPtr& model,
-                   OllamaPrompt prompt, const GenerationDefaults& defaults, const ToolUse& tools,
-                   OllamaFacts facts) {
+                   OllamaPrompt prompt, OllamaFacts facts) {
+  const auto& [ids, think, force, defaults, tools] = prompt;
   Submission submission;
   const ServerLimits& limits = call->service().options.limits;
   submission.generation = read_generation(fields, defaults, *model, limits);
   if (defaults.stops == DefaultStops::user_text) add_chat_stops(*model, submission.generation.stop);
   add_calls(fields, submission.generation.answer, tools);
-  submission.think = prompt.think;
+  submission.think = think;
   submission.reads_tools = facts.chat;
   if (fields.failed()) return call->fail(fields.fault());
-  if (prompt.force_reasoning) force_reasoning(submission.generation, *model->tokenizer);
+  if (force) force_reasoning(submission.generation, *model->tokenizer);
   facts.calls = expected_calls(tools, model->prompt_template->calls);
-  submission.prompts.push_back(std::move(prompt.ids));
+  submission.prompts.push_back(ids);
   submission.model = model;
   submission.model_name = facts.model;
   submission.endpoint = facts.chat ? "ollama.chat" : "ollama.generate";
   submission.request_id = new_request_id("ollama-");
   if (defaults.stops == DefaultStops::user_text) {
-    submission.split = reasoning_mode(prompt.think, ReasoningFormat::split, *model->prompt_template);
+    submission.split = reasoning_mode(think, ReasoningFormat::split, *model->prompt_template);
   }
   auto writer = std::make_unique<OllamaWriter>(std::move(facts));
   submit(std::move(call), std::move(submission), std::move(writer));
@@ -221,8 +223,8 @@ void chat_on_model(std::shared_ptr<Call> call) {
   const auto chat = render_messages(fields, *model, kV1Chat, messages, {tools.descriptions});
   if (!chat) return call->fail(fields.fault());
   const GenerationDefaults defaults = chat_defaults(*model, chat->think, call->service().options);
-  OllamaPrompt prompt{chat_tokens(*model, chat->text), chat->think, chat->force_reasoning};
-  submit_ollama(std::move(call), fields, model, std::move(prompt), defaults, tools, std::move(facts));
+  OllamaPrompt prompt{chat_tokens(*model, chat->text), chat->think, chat->force_reasoning, defaults, tools};
+  submit_ollama(std::move(call), fields, model, std::move(prompt), std::move(facts));
 }
 
 void generate_on_model(std::shared_ptr<Call> call) {
@@ -241,8 +243,9 @@ void generate_on_model(std::shared_ptr<Call> call) {
   if (text.empty()) return respond_loaded(*call, facts.model, false);
   if (!suffix.empty() || raw) {
     const std::string prompt = suffix.empty() ? text : render_infill(text, suffix);
-    return submit_ollama(std::move(call), fields, model, {model->tokenizer->encode(prompt)},
-                         suffix.empty() ? kCompletionDefaults : infill_defaults(), {}, std::move(facts));
+    OllamaPrompt whole{model->tokenizer->encode(prompt)};
+    whole.defaults = suffix.empty() ? kCompletionDefaults : infill_defaults();
+    return submit_ollama(std::move(call), fields, model, std::move(whole), std::move(facts));
   }
   std::vector<ChatMessage> messages;
   for (const auto& [role, content] :
@@ -254,8 +257,8 @@ void generate_on_model(std::shared_ptr<Call> call) {
   const auto chat = render_messages(fields, *model, kV1Chat, messages);
   if (!chat) return call->fail(fields.fault());
   const GenerationDefaults defaults = chat_defaults(*model, chat->think, call->service().options);
-  OllamaPrompt prompt{chat_tokens(*model, chat->text), chat->think, chat->force_reasoning};
-  submit_ollama(std::move(call), fields, model, std::move(prompt), defaults, {}, std::move(facts));
+  OllamaPrompt prompt{chat_tokens(*model, chat->text), chat->think, chat->force_reasoning, defaults};
+  submit_ollama(std::move(call), fields, model, std::move(prompt), std::move(facts));
 }
 
 }  // namespace
