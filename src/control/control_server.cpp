@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "control/control_answers.h"
 #include "control/control_routes.h"
+#include "net/host_check.h"
 #include "net/http_client.h"
 #include "net/http_server.h"
 
@@ -14,10 +15,6 @@ namespace {
 
 constexpr std::chrono::seconds kLastAnswers{2};
 constexpr size_t kMostParsing = 64;  // large bodies that wait to be parsed
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
 
 // Returns the names in Host under which clients without a password may reach this server.
 std::vector<std::string> names_of(const ControlOptions& options) {
@@ -85,7 +82,7 @@ class ControlServer::Impl {
 Result<std::unique_ptr<ControlServer>> ControlServer::start(const ControlOptions& options) {
   auto impl = std::make_unique<Impl>(options);
   FULMAR_TRY(impl->listen(options));
-  if (!is_loopback(options.host) && options.password.empty()) {
+  if (!is_loopback_host(options.host) && options.password.empty()) {
     spdlog::warn("other hosts can start and stop workers here: listening on {} without --password",
                  options.host);
   }

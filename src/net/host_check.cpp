@@ -50,6 +50,11 @@ bool is_host_name(std::string_view text) {
          });
 }
 
+bool is_loopback_host(std::string_view host) {
+  const auto address = read_address(host);
+  return address ? address->is_loopback() : equals_ignoring_case(host, kLoopback);
+}
+
 std::string wrong_host_text(const Headers& headers) {
   return "Host is '" + std::string(headers.get("Host").substr(0, kShown)) +
          "'; without a password this server answers to its address, localhost and names given by "

@@ -18,6 +18,10 @@ bool is_meant_for_us(const Headers& headers, const std::vector<std::string>& all
 // between, without a port.
 bool is_host_name(std::string_view text);
 
+// Returns whether a server that listens at `host` is reached from this machine alone: an address of loopback,
+// or `localhost`.
+bool is_loopback_host(std::string_view host);
+
 // Returns the text for status 421, with how to allow the name.
 std::string wrong_host_text(const Headers& headers);
 inline constexpr int kWrongHostStatus = 421;  // Misdirected Request (RFC 9110, 15.5.20)

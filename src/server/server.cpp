@@ -28,10 +28,6 @@ constexpr size_t kSessionThreads = 2;
 // Time for cancelled requests to deliver their last event.
 constexpr std::chrono::seconds kLastWords{5};
 
-bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 void answer_preflight(Exchange& exchange) {
   HttpResponse response;
   response.status = 204;
@@ -174,7 +170,7 @@ class Server::Impl {
         HttpServer::start(net, [this](std::shared_ptr<Exchange> exchange) { dispatch(std::move(exchange)); });
     if (!started) return started.error();
     http_ = std::move(*started);
-    if (service_->auth_rules().nothing_checked() && !is_loopback(options.host)) {
+    if (service_->auth_rules().nothing_checked() && !is_loopback_host(options.host)) {
       spdlog::warn("anyone who reaches {} may use this server: neither --password nor --api-keys is set",
                    http_->address());
     }

@@ -30,6 +30,15 @@ TEST(HostCheck, OtherNamesAreNot) {
   }
 }
 
+TEST(HostCheck, ListeningOnLoopbackIsToldFromListeningToOthers) {
+  for (const char* host : {"localhost", "LocalHost", "127.0.0.1", "127.9.9.9", "::1"}) {
+    EXPECT_TRUE(is_loopback_host(host)) << host;
+  }
+  for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "127.evil.example", "localhost.evil.example", ""}) {
+    EXPECT_FALSE(is_loopback_host(host)) << host;
+  }
+}
+
 TEST(HostCheck, ProbesWithoutANameAreOurs) { EXPECT_TRUE(is_meant_for_us({}, {})); }
 
 TEST(HostCheck, NamesThatAreGivenAreOurs) {

@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/version.h"
+#include "net/host_check.h"
 #include "net/worker_proof.h"
 #include "server/core/api_keys.h"
 #include "server/server.h"
@@ -47,10 +48,6 @@ sigset_t signals(std::initializer_list<int> numbers) {
   return set;
 }
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 std::string sessions_place(const SessionFlags& flags, const SessionLadders& sessions) {
   if (!flags.state_store.empty()) return "in the shared store";
   if (!sessions.in_memory().empty()) return {};
@@ -67,7 +64,7 @@ void greet(const Server& server, const ServedModelPtr& model, const Footing& foo
                        .sessions = sessions_place(flags.engine.sessions, sessions),
                        .password = !flags.server.password.empty(),
                        .keys_file = flags.api_keys,
-                       .open_to_others = !is_loopback(flags.server.host),
+                       .open_to_others = !is_loopback_host(flags.server.host),
                        .open_translate = flags.opens("translate")};
   fmt::print("{}", greeting(facts));
   std::fflush(stdout);
