@@ -114,7 +114,7 @@ Status SchemaExpansion::follow(Partial partial, Partials& more) {
 }
 
 Status SchemaExpansion::follow_fitting(Partial partial, int32_t step, Partials& more) {
-  const JsonValue& schema = *partial.steps[static_cast<size_t>(step)].demand.schema;
+  const JsonValue& schema = partial.schema_of(step);
   const bool whole_reference = schema.find("$ref") && !reader_.document().counts_beside_reference();
   if (!whole_reference) FULMAR_TRY(reader_.read(schema, partial.shape));
   const auto known = static_cast<ptrdiff_t>(partial.open.size());

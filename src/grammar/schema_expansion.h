@@ -49,6 +49,9 @@ class SchemaExpansion {
     std::vector<int32_t> open;     // of steps: schemas to fit
     std::vector<int32_t> refused;  // of steps: schemas not to fit, looked at when all others are known
     size_t ways = kMaxWays;        // into which refusals may still divide it
+
+    // Returns the schema that the step asks for.
+    const JsonValue& schema_of(int32_t step) const { return *steps[static_cast<size_t>(step)].demand.schema; }
   };
   using Partials = std::vector<Partial>;
 

@@ -82,7 +82,7 @@ bool SchemaExpansion::surely_missed(const Shape& shape, const JsonValue& schema)
 }
 
 Status SchemaExpansion::follow_refused(Partial partial, int32_t step, Partials& more) {
-  const JsonValue& schema = *partial.steps[static_cast<size_t>(step)].demand.schema;
+  const JsonValue& schema = partial.schema_of(step);
   const bool whole_reference = schema.find("$ref") && !reader_.document().counts_beside_reference();
   if (partial.shape.values || (!whole_reference && surely_missed(partial.shape, schema))) {
     if (partial.shape.values) FULMAR_TRY(refuse_values(partial, schema));
@@ -122,7 +122,7 @@ Status SchemaExpansion::follow_refused(Partial partial, int32_t step, Partials& 
 Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& value, const Partial& from,
                                      int32_t step, Partials& ways, bool& kept) {
   if (combines(keyword)) return miss_combination(keyword, value, from, step, ways, kept);
-  const JsonValue& schema = *from.steps[static_cast<size_t>(step)].demand.schema;
+  const JsonValue& schema = from.schema_of(step);
   FULMAR_TRY(take(from));
   const auto way = [&](size_t kind) -> Shape& {
     Partial& made = ways.emplace_back(from);
@@ -208,7 +208,7 @@ Status SchemaExpansion::miss_unlisted(const JsonValue& value, const JsonValue& s
 
 Status SchemaExpansion::miss_combination(std::string_view keyword, const JsonValue& value,
                                          const Partial& from, int32_t step, Partials& ways, bool& kept) {
-  const JsonValue& schema = *from.steps[static_cast<size_t>(step)].demand.schema;
+  const JsonValue& schema = from.schema_of(step);
   const auto refuse = [&](const JsonValue& part) -> Status {
     FULMAR_TRY(take(from));
     return demand(ways.emplace_back(from), {&part, false}, step);

@@ -113,12 +113,13 @@ void wkv_of(const Queue& queue, const Batch& batch, const WkvHeads& heads, const
          heads.size);
 }
 
-template <int kVersion>
 void wkv(const Queue& queue, const Batch& batch, const WkvHeads& heads, const Recurrence& on) {
   with_activation(on.y.dtype, [&](auto sample) {
     using T = decltype(sample);
-    on.wkv.dtype == DType::f32 ? wkv_of<kVersion, T, float>(queue, batch, heads, on)
-                               : wkv_of<kVersion, T, Half>(queue, batch, heads, on);
+    const bool wide = on.wkv.dtype == DType::f32;
+    const auto run = removes(heads.version) ? (wide ? wkv_of<7, T, float> : wkv_of<7, T, Half>)
+                                            : (wide ? wkv_of<6, T, float> : wkv_of<6, T, Half>);
+    run(queue, batch, heads, on);
   });
 }
 
@@ -128,14 +129,14 @@ void wkv7(const Queue& queue, const Batch& batch, const TimeMix7& att, const Pro
           const Recurrence& on) {
   const WkvInputs in{p.r.data,     p.k.data, p.v.data,   p.u.data, p.kk.data,
                      p.alpha.data, p.g.data, p.r.stride, nullptr};
-  wkv<7>(queue, batch, {7, att.n_head, att.head_size, in, leave_weights(att)}, on);
+  wkv(queue, batch, {7, att.n_head, att.head_size, in, leave_weights(att)}, on);
 }
 
 void wkv6(const Queue& queue, const Batch& batch, const TimeMix6& att, const Projected6& p,
           const Recurrence& on) {
   const WkvInputs in{p.r.data, p.k.data, p.v.data,   p.u.data,         nullptr,
                      nullptr,  p.g.data, p.r.stride, att.u.as<float>()};
-  wkv<6>(queue, batch, {6, att.n_head, att.head_size, in, leave_weights(att)}, on);
+  wkv(queue, batch, {6, att.n_head, att.head_size, in, leave_weights(att)}, on);
 }
 
 }  // namespace fulmar::gpu

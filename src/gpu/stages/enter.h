@@ -32,8 +32,8 @@ struct EnterPlan {
   // Few rows: as many threads as possible, since one row's latency is the step's; many: small blocks, several
   // per SM.
   bool wide = true;
-  Tensor fronts =
-      {};  // [2 * blocks, C], for sequences of several rows: the rows before each block's first one
+  // For sequences of several rows: the rows before each block's first one, [2 * blocks, C].
+  Tensor fronts = {};
 };
 // Plans a step. `fixed_order`: moments are summed in one order at any batch size.
 EnterPlan plan_enter(const Batch&, int64_t cols, int multiprocessors, bool fixed_order = false);

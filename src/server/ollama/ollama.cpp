@@ -179,24 +179,24 @@ struct OllamaPrompt {
 
 void submit_ollama(std::shared_ptr<Call> call, Fields& fields, const ServedModelPtr& model,
                    OllamaPrompt prompt, OllamaFacts facts) {
-  const auto& [ids, think, force, defaults, tools] = prompt;
+  const GenerationDefaults& defaults = prompt.defaults;
   Submission submission;
   const ServerLimits& limits = call->service().options.limits;
   submission.generation = read_generation(fields, defaults, *model, limits);
   if (defaults.stops == DefaultStops::user_text) add_chat_stops(*model, submission.generation.stop);
-  add_calls(fields, submission.generation.answer, tools);
-  submission.think = think;
+  add_calls(fields, submission.generation.answer, prompt.tools);
+  submission.think = prompt.think;
   submission.reads_tools = facts.chat;
   if (fields.failed()) return call->fail(fields.fault());
-  if (force) force_reasoning(submission.generation, *model->tokenizer);
-  facts.calls = expected_calls(tools, model->prompt_template->calls);
-  submission.prompts.push_back(ids);
+  if (prompt.force_reasoning) force_reasoning(submission.generation, *model->tokenizer);
+  facts.calls = expected_calls(prompt.tools, model->prompt_template->calls);
+  submission.prompts.push_back(std::move(prompt.ids));
   submission.model = model;
   submission.model_name = facts.model;
   submission.endpoint = facts.chat ? "ollama.chat" : "ollama.generate";
   submission.request_id = new_request_id("ollama-");
   if (defaults.stops == DefaultStops::user_text) {
-    submission.split = reasoning_mode(think, ReasoningFormat::split, *model->prompt_template);
+    submission.split = reasoning_mode(prompt.think, ReasoningFormat::split, *model->prompt_template);
   }
   auto writer = std::make_unique<OllamaWriter>(std::move(facts));
   submit(std::move(call), std::move(submission), std::move(writer));
