@@ -25,6 +25,7 @@ class CpuOps : public Ops {
   std::string name() const override;
   DType activation_dtype() const override { return DType::f32; }
   StateWrites state_writes() const override { return state_writes_; }
+  bool takes_deltas() const override { return true; }
   DeviceTraits traits() const override { return {.kind = "cpu"}; }
   size_t memory_free() const override;
   Result<Ceilings> measure_ceilings() override { return fulmar::measure_ceilings(pool_); }
@@ -71,10 +72,15 @@ class CpuOps : public Ops {
     cpu::gather_rows(pool_, x, batch.wanted_row, out);
   }
 
-  // Computes every product of primitives and islands; those of one call are independent.
-  virtual void products(std::span<const LinearTask> tasks) { linear_many(pool_, tasks, mode_); }
+  // Computes every product of primitives and islands, and adds the step's deltas; products of one call are
+  // independent.
+  virtual void products(std::span<const LinearTask> tasks) {
+    linear_many(pool_, tasks, mode_);
+    if (!deltas_.empty()) add_deltas(tasks);
+  }
 
  private:
+  void add_deltas(std::span<const LinearTask> tasks);
   void feed_drawn(const Drawn& drawn, const State& state);
   const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) override;
   void restore_shifts(const State& state, int64_t slot, int64_t ring_row) override;
@@ -85,6 +91,7 @@ class CpuOps : public Ops {
   WeightArena weights_;  // that could not be borrowed
   std::vector<Buffer> vectors_;
   std::vector<RingStep> ring_;
+  StepDeltas deltas_;  // of the step that began last
   std::vector<int32_t> token_, start_, slot_, wanted_, sequence_of_;
   CpuIslands7 rwkv7_{*this, pool_};
   CpuIslands6 rwkv6_{*this, pool_};

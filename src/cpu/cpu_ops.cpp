@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/read_file.h"
 #include "cpu/cpu_backend.h"
+#include "cpu/deltas.h"
 #include "cpu/interleaved.h"
 #include "cpu/linear_amx.h"
 #include "cpu/linear_sparse.h"
@@ -175,6 +176,7 @@ Batch CpuOps::begin_step(const StepInput& input, const State& state) {
   batch.slot = keep(input.slot, slot_);
   batch.wanted_row = keep(input.wanted, wanted_);
   if (input.drawn != nullptr) feed_drawn(*static_cast<const Drawn*>(input.drawn), state);
+  deltas_ = deltas_of(input);
   sequence_of_.resize(input.token.size());
   for (int32_t s = 0; s < batch.sequences; s++) {
     std::fill(sequence_of_.begin() + start_[s], sequence_of_.begin() + start_[s + 1], s);
@@ -186,6 +188,14 @@ Batch CpuOps::begin_step(const StepInput& input, const State& state) {
     batch.ring = ring_.data();
   }
   return batch;
+}
+
+void CpuOps::add_deltas(std::span<const LinearTask> tasks) {
+  const std::vector<cpu::DeltaProduct> changes = cpu::delta_products(tasks, deltas_);
+  if (changes.empty()) return;
+  Scratch scratch(*this);
+  cpu::add_deltas(pool_, changes, mode_,
+                  [&](int64_t rows, int64_t cols) { return scratch.take(rows, cols); });
 }
 
 void CpuOps::zero_slot(const State& state, int64_t slot) {

@@ -82,21 +82,27 @@ Weight Binder::import(const StoredTensor& tensor, const HostMatrix& whole, Weigh
   return *weight;
 }
 
+Weight Binder::bind_whole(const StoredTensor& tensor, const HostMatrix& whole, WeightRole role, Cut cut) {
+  const Weight weight = import(tensor, whole, role, cut);
+  if (!weight.empty()) bound_[tensor.name] = {weight, whole.rows, whole.cols, role, cut};
+  return weight;
+}
+
 Weight Binder::matrix(const std::string& name, int64_t out, int64_t in, WeightRole role, Cut cut) {
   const StoredTensor* tensor = find(name, std::array{out, in}, true);
   if (tensor == nullptr) return {};
   const std::vector<int64_t>& strides = tensor->strides;
-  return import(*tensor,
-                {tensor->data, tensor->dtype, out, in, strides[0], strides[1], tensor->scales, tensor->group},
-                role, cut);
+  return bind_whole(
+      *tensor, {tensor->data, tensor->dtype, out, in, strides[0], strides[1], tensor->scales, tensor->group},
+      role, cut);
 }
 
 Weight Binder::factor(const std::string& name, int64_t in, int64_t out, Cut cut) {
   const StoredTensor* tensor = find(name, std::array{in, out});
   if (tensor == nullptr) return {};
   const std::vector<int64_t>& strides = tensor->strides;
-  return import(*tensor, {tensor->data, tensor->dtype, out, in, strides[1], strides[0]}, WeightRole::low_rank,
-                cut);
+  return bind_whole(*tensor, {tensor->data, tensor->dtype, out, in, strides[1], strides[0]},
+                    WeightRole::low_rank, cut);
 }
 
 Weight Binder::factor_slice(const std::string& name, int64_t index, int64_t slices, int64_t in, int64_t out) {

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "files/checkpoint.h"
 #include "files/model_config.h"
+#include "model/device_adapter.h"
 #include "model/fingerprint.h"
 #include "model/slice.h"
 #include "ops/ops.h"
@@ -63,6 +64,8 @@ class Binder {
     std::vector<float> scales;
   };
   std::deque<Copy> take_copies() { return std::move(copies_); }
+  // Returns the matrices that were bound whole or in part, for adapters; not the slices of a tensor.
+  BoundMatrices take_bound() { return std::move(bound_); }
 
  private:
   bool dry() const { return fingerprint_ == nullptr; }
@@ -70,6 +73,7 @@ class Binder {
   bool read(const std::string& name, std::span<float> out);
   Tensor import_vectors(std::span<const float> values, int64_t rows);
   Result<HostMatrix> cut_out(const std::string& name, const HostMatrix& whole, Cut cut, Copy& copy) const;
+  Weight bind_whole(const StoredTensor& tensor, const HostMatrix& whole, WeightRole role, Cut cut);
   Weight import(const StoredTensor& tensor, const HostMatrix& whole, WeightRole role, Cut cut);
   // Returns whether what is bound now updates the fingerprint.
   bool names() const { return !repeats_ && slice_.index == 0; }
@@ -80,6 +84,7 @@ class Binder {
   Fingerprint* const fingerprint_;
   const Slice slice_;
   std::deque<Copy> copies_;
+  BoundMatrices bound_;
   bool repeats_ = false;
   size_t bytes_ = 0;
   Status status_;

@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -92,12 +93,14 @@ struct KeptInput {
         slot(input.slot.begin(), input.slot.end()),
         wanted(input.wanted.begin(), input.wanted.end()),
         revocable(input.revocable.begin(), input.revocable.end()),
-        drawn(input.drawn) {}
-  StepInput view() const { return {token, start, slot, wanted, revocable, drawn}; }
+        drawn(input.drawn),
+        deltas(input.deltas.begin(), input.deltas.end()) {}
+  StepInput view() const { return {token, start, slot, wanted, revocable, drawn, deltas}; }
 
   std::vector<int32_t> token, start, slot, wanted;
   std::vector<uint8_t> revocable;
   const void* drawn;
+  std::vector<SequenceDeltas> deltas;
 };
 
 // Fulfils its promise when the last owner is destroyed, also where a rank drops its work.
@@ -327,6 +330,29 @@ Result<StatePool> Model::make_states(const StateLayout& layout, int64_t slots, c
     shares.push_back({&stage->rank(), stage->layers().count(), stage->slice()});
   return StatePool::make(shares, layout, slots,
                          ring_layout_of(config_, stages_.front()->rank().ops(), writes));
+}
+
+Result<std::unique_ptr<DeviceAdapter>> Model::load_adapter(std::span<const HostDelta> deltas) {
+  for (const auto& rank : ranks_) {
+    if (rank->ops().takes_deltas()) continue;
+    return Error{ErrorKind::unsupported, rank->ops().name() + " computes no adapters beside a model"};
+  }
+  std::set<std::string_view> seen;
+  for (const HostDelta& delta : deltas) {
+    if (!seen.insert(delta.matrix).second) {
+      return Error{ErrorKind::invalid, "the adapter changes '" + delta.matrix + "' twice"};
+    }
+    const auto binds = [&](const auto& stage) { return stage->binds(delta.matrix); };
+    if (std::any_of(stages_.begin(), stages_.end(), binds)) continue;
+    return Error{ErrorKind::invalid, "the adapter changes '" + delta.matrix + "', which the model lacks"};
+  }
+  auto adapter = std::make_unique<DeviceAdapter>();
+  for (size_t i = 0; i < stages_.size(); i++) {
+    Status added;
+    ranks_[i]->run([&] { added = stages_[i]->add_deltas(deltas, *adapter); });
+    FULMAR_TRY(added);
+  }
+  return adapter;
 }
 
 int64_t Model::states_that_fit(double share) const {

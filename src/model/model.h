@@ -94,6 +94,12 @@ class Model {
   // Returns how many states fit into this share of every device's free memory.
   int64_t states_that_fit(double share) const;
 
+  // ---- adapters
+
+  // Copies changes of matrices to the devices, for StepInput::deltas of this model's steps. Fails, keeping
+  // nothing, where one names a matrix that the model lacks, does not fit it, or cannot be computed beside it.
+  Result<std::unique_ptr<DeviceAdapter>> load_adapter(std::span<const HostDelta> deltas);
+
   // ---- steps: packed rows, at most max_rows; the states of their slots are updated in place
   // Begins a step. `take`, if any, is called with its outputs before the next
   // step overwrites them, at the latest within finish(). A sequence may not

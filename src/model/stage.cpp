@@ -13,6 +13,7 @@ Result<std::unique_ptr<Stage>> Stage::load(const Source& source, Rank& rank, Lay
   std::unique_ptr<Stage> stage(new Stage(rank));
   FULMAR_ASSIGN(stage->stack_, Stack::bind(binder, stage->buffers_, shape.rows, layers, source.loaded));
   stage->copies_ = binder.take_copies();
+  stage->bound_ = binder.take_bound();
   if (stage->stack_->reads_out()) declare_outputs(stage->buffers_, shape, ops, slice, stage->outputs_);
   FULMAR_TRY(stage->buffers_.place(ops));
   FULMAR_TRY(ops.reserve_scratch(ops.workspace_bytes(shape)));
@@ -38,6 +39,17 @@ void Stage::share_with(Collective* ranks) {
   ranks_ = ranks;
   stack_->share_with(ranks);
 }
+
+Status Stage::add_deltas(std::span<const HostDelta> deltas, DeviceAdapter& adapter) {
+  for (const HostDelta& delta : deltas) {
+    const auto matrix = bound_.find(delta.matrix);
+    if (matrix == bound_.end()) continue;
+    FULMAR_TRY(adapter.add(delta, matrix->second, slice(), rank_.ops()));
+  }
+  return {};
+}
+
+bool Stage::binds(const std::string& matrix) const { return bound_.contains(matrix); }
 
 void Stage::check() const {
   if (ranks_ != nullptr) ranks_->check();

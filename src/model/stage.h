@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/result.h"
+#include "model/device_adapter.h"
 #include "model/fingerprint.h"
 #include "model/memory_plan.h"
 #include "ranks/rank.h"
@@ -41,6 +42,10 @@ class Stage {
   // Throws DeviceFailure if a step timed out waiting for another slice's rank. Call on the rank's thread.
   void check() const;
 
+  bool binds(const std::string& matrix) const;  // by official name
+  // Copies those changes to the device that are of matrices held here. Call on the rank's thread.
+  Status add_deltas(std::span<const HostDelta> deltas, DeviceAdapter& adapter);
+
   // Returns the outputs of a step with `wanted` wanted rows, [wanted, C] and
   // [wanted, V]; last stage only.
   Tensor hidden(int64_t wanted) const { return outputs_.hidden.slice_rows(0, wanted); }
@@ -62,6 +67,7 @@ class Stage {
   Rank& rank_;
   Buffers buffers_;
   std::unique_ptr<Stack> stack_;
+  BoundMatrices bound_;
   std::deque<Binder::Copy> copies_;  // memory of copied columns that weights point to
   Outputs outputs_;
   Collective* ranks_ = nullptr;

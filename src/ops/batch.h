@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/deltas.h"
 #include "ops/ring.h"
 
 namespace fulmar {
@@ -24,6 +25,8 @@ struct StepInput {
   // ids to (Ops::drawn). A sequence that such an id ends is computed in the spare slot, the last one of the
   // state, so its own is not fed. Every sequence of such a step has one row.
   const void* drawn = nullptr;
+  // [sequences], or empty for none: what adapters change for each. Only where Ops::takes_deltas.
+  std::span<const SequenceDeltas> deltas = {};
 };
 
 struct State;

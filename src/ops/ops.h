@@ -72,6 +72,8 @@ class Ops {
   virtual std::vector<int64_t> rows_to_warm(int64_t /*most*/) const { return {}; }
   // Returns the padded batch size of a decode step of `rows` rows (graphs exist for some sizes only).
   virtual int64_t padded_rows(int64_t rows) const { return rows; }
+  // Returns whether steps may have deltas (StepInput::deltas).
+  virtual bool takes_deltas() const { return false; }
   // Returns whether calls return before the steps that they begin have run.
   virtual bool asynchronous() const { return false; }
   virtual size_t memory_free() const = 0;  // bytes that can still be allocated

@@ -70,7 +70,9 @@ void ModelRig::take(Result<std::unique_ptr<Model>> model, int64_t slots) {
 std::vector<std::vector<float>> ModelRig::step(const std::vector<Feed>& feeds) {
   std::vector<int32_t> token, start{0}, slot, wanted;
   std::vector<uint8_t> revocable;
+  std::vector<SequenceDeltas> deltas;
   for (const Feed& feed : feeds) {
+    deltas.push_back(feed.deltas);
     token.insert(token.end(), feed.tokens.begin(), feed.tokens.end());
     start.push_back(static_cast<int32_t>(token.size()));
     slot.push_back(static_cast<int32_t>(feed.slot));
@@ -79,14 +81,26 @@ std::vector<std::vector<float>> ModelRig::step(const std::vector<Feed>& feeds) {
       wanted.push_back(row);
     }
   }
-  const Tensor logits = model_->forward(
-      {.token = token, .start = start, .slot = slot, .wanted = wanted, .revocable = revocable}, *pool_);
+  const Tensor logits = model_->forward({.token = token,
+                                         .start = start,
+                                         .slot = slot,
+                                         .wanted = wanted,
+                                         .revocable = revocable,
+                                         .deltas = deltas},
+                                        *pool_);
   std::vector<std::vector<float>> out;
   for (int64_t row = 0; row < logits.rows; row++) {
     std::vector<float>& one = out.emplace_back(static_cast<size_t>(logits.cols));
     model_->read(one.data(), logits.row<float>(row), one.size() * sizeof(float));
   }
   return out;
+}
+
+std::unique_ptr<DeviceAdapter> ModelRig::adapt(std::span<const HostDelta> deltas) {
+  auto adapter = model_->load_adapter(deltas);
+  if (adapter.ok()) return std::move(adapter).value();
+  ADD_FAILURE() << adapter.error().text;
+  return nullptr;
 }
 
 std::vector<float> ModelRig::feed(int64_t slot, const std::vector<int32_t>& tokens, int64_t chunk) {

@@ -44,6 +44,7 @@ struct Feed {
   int64_t slot = 0;
   std::vector<int32_t> tokens;
   bool revocable = false;  // all rows but the first may be rolled back
+  SequenceDeltas deltas = {};
 };
 
 class ModelRig {
@@ -63,6 +64,8 @@ class ModelRig {
   // Feeds the prompt to a zero state, then draws greedily until `stop` (which is kept) or `limit` tokens.
   std::vector<int32_t> greedy(int64_t slot, const std::vector<int32_t>& prompt, size_t limit,
                               int32_t stop = -1);
+  // Copies an adapter to the model's devices; null, failing the test, where that fails.
+  std::unique_ptr<DeviceAdapter> adapt(std::span<const HostDelta> deltas);
   void roll_back(int64_t slot, int64_t rows) { pool_->roll_back(slot, rows); }
   // A part of a slot's state.
   std::vector<double> state_part(int64_t slot, size_t offset, int64_t count);
