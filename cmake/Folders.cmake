@@ -59,7 +59,7 @@ function(fulmar_gpu_part name architecture)
 endfunction()
 
 # The folders a test or the program may link: everything.
-set(FULMAR_ALL_FOLDERS base tensor files text ops rwkv7 rwkv6 cpu cases ranks model cache draft engine net load grammar hub server control)
+set(FULMAR_ALL_FOLDERS base tensor files adapters text ops rwkv7 rwkv6 cpu cases ranks model cache draft engine net load grammar hub server control)
 
 function(fulmar_all_libraries out)
   set(libraries ${FULMAR_ALL_FOLDERS})
@@ -85,7 +85,7 @@ function(fulmar_program name folder)
 endfunction()
 
 # Folders whose tests run a model.
-set(FULMAR_TESTED_ON_CPU ops cpu gpu ranks model cache engine server)
+set(FULMAR_TESTED_ON_CPU adapters ops cpu gpu ranks model cache engine server)
 
 # tests/<folder>/*_test.cpp and those of its rooms become one executable fulmar_<folder>_test, labelled with the
 # folder's name.

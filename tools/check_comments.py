@@ -12,8 +12,8 @@ from check_functions import SUFFIXES, statements
 from check_names import behind, blanked
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("app", "base", "cache", "cases", "control", "cpu", "draft", "engine", "files", "gpu", "gpu_absent", "grammar",
-         "hub", "load", "model", "net", "ops", "ranks", "rwkv6", "rwkv7", "server", "tensor", "text")
+ROOMS = ("adapters", "app", "base", "cache", "cases", "control", "cpu", "draft", "engine", "files", "gpu", "gpu_absent",
+         "grammar", "hub", "load", "model", "net", "ops", "ranks", "rwkv6", "rwkv7", "server", "tensor", "text")
 VERB = re.compile(r"[A-Z][a-z]+(?:-[a-z]+)*s\b")
 # Words that end like a verb of the third person and are none.
 OTHERS = {"Access", "Addends", "As", "Attributes", "Bits", "Bytes", "Characters", "Clients", "Codes", "Columns",

@@ -19,7 +19,7 @@ CONFINED = {
     r"boost/": ["src/net/", "src/hub/web_get"],
     r"sqlite3\.h": ["src/cache/"],
     r"prometheus/": ["src/server/core/metrics"],
-    r"simdjson": ["src/net/json", "src/files/", "src/text/vocabulary_json"],
+    r"simdjson": ["src/net/json", "src/adapters/", "src/files/", "src/text/vocabulary_json"],
     r"hwy/": ["src/cpu/"],
     r"CLI/": ["src/app/"],
     r"cuda|cublas": ["src/gpu/"],

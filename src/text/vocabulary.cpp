@@ -7,9 +7,9 @@
 #include <charconv>
 #include <unordered_map>
 
+#include "base/sha256.h"
 #include "base/utf8.h"
 #include "text/python_literal.h"
-#include "text/sha256.h"
 #include "text/vocabulary_json.h"
 
 namespace fulmar {

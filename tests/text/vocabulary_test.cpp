@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/sha256.h"
 #include "support/folders.h"
 #include "text/sample_vocabulary.h"
-#include "text/sha256.h"
 #include "text/vocabulary_json.h"
 
 namespace fulmar {

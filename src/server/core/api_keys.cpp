@@ -13,9 +13,9 @@
 #include <set>
 
 #include "base/read_file.h"
+#include "base/sha256.h"
 #include "net/json.h"
 #include "net/json_writer.h"
-#include "text/sha256.h"
 
 namespace fulmar {
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/sha256.h"
 #include "net/json_writer.h"
 #include "server/core/call.h"
 #include "server/core/fields.h"
@@ -12,7 +13,6 @@
 #include "server/models/model_admin.h"
 #include "server/ollama/ollama.h"
 #include "text/chat_template.h"
-#include "text/sha256.h"
 
 namespace fulmar {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/sha256.h"
 #include "grammar/schema_values.h"
 #include "net/json.h"
 #include "net/json_writer.h"
@@ -10,7 +11,6 @@
 #include "server/generate/session_ids.h"
 #include "server/responses/family.h"
 #include "server/responses/response_items.h"
-#include "text/sha256.h"
 
 namespace fulmar {
 namespace {

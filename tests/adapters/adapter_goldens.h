@@ -1,0 +1,97 @@
+// The golden adapters beside the checkout: files, what they decode to, and the models that they are for.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "adapters/fit.h"
+#include "adapters/reading.h"
+#include "files/identify.h"
+#include "support/shared_files.h"
+
+namespace fulmar::test {
+
+// A model with what adapters are compared with.
+struct Base {
+  std::unique_ptr<Checkpoint> checkpoint;
+  ModelConfig config;
+  BaseShapes shapes;
+};
+
+// Opens a model below shared/models; fails the running test where it cannot.
+inline Base open_base(const std::string& name) {
+  Base base;
+  auto checkpoint = open_checkpoint(support::shared_folder() / "models" / name);
+  EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().text;
+  base.checkpoint = std::move(checkpoint).value();
+  auto config = identify(*base.checkpoint);
+  EXPECT_TRUE(config.ok()) << config.error().text;
+  base.config = std::move(config).value();
+  base.shapes = base_shapes(*base.checkpoint, base.config);
+  return base;
+}
+
+// Reads the options of a golden case; `folder` holds its files.
+inline AdapterOptions options_of(const support::Json& json, const std::filesystem::path& folder) {
+  AdapterOptions options;
+  if (json.contains("alpha")) {
+    options.alpha = json["alpha"] == "Infinity" ? std::numeric_limits<double>::infinity()
+                                                : json["alpha"].get<double>();
+  }
+  if (json.contains("scale")) options.scale = json["scale"].get<double>();
+  if (json.contains("init")) options.init = folder / json["init"].get<std::string>();
+  return options;
+}
+
+// Reads an adapter and compares it with the model, as all that use adapters do.
+inline Result<Adapter> read_for(const std::filesystem::path& path, const AdapterOptions& options,
+                                const BaseShapes& base) {
+  FULMAR_ASSIGN(Adapter adapter, read_adapter(path, options));
+  FULMAR_TRY(fit_adapter(adapter, base));
+  return adapter;
+}
+
+// The checksum of golden files.
+inline double checksum(const std::vector<float>& values) {
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); i++) {
+    sum += static_cast<double>(values[i]) * static_cast<double>((i * 7919) % 1009) / 1009.0;
+  }
+  return sum;
+}
+
+// A folder that is removed again.
+class TempFolder {
+ public:
+  explicit TempFolder(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() /
+              ("fulmar_adapters_" + std::to_string(::getpid()) + "_" + name)) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path write(const std::string& name, std::string_view content) const {
+    const auto file = path_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
+    return file;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace fulmar::test
