@@ -37,7 +37,8 @@ ROWS = [
     ("work of reading a request", "{server/core/options.h max_request_work million} million bytes touched and steps: 400"),
     ("requests that wait to be read", "{server/server.cpp kMostWaiting}, of one client {server/server.cpp kMostOfShare}: 503"),
     ("unsent bytes of a stream", "{net/http_server.h max_stream_backlog_bytes MiB} MiB: the client is cut off"),
-    ("connections", "{net/http_server.h max_connections}: closed at once"),
+    ("connections", "{net/http_server.h max_connections}, of one client (an IPv6 network of 64 bits is one) as many as remain free for others, so half at "
+     "most; a trusted proxy's, and those of a worker's control plane, have no such share: closed at once"),
     ("head of a request",
      "{net/http_server.h max_head_bytes KiB} KiB, {net/request_reader.cpp kMostFields} fields, {net/http_server.h head_timeout s} s: 431, 408"),
     ("body", "480 KiB or the rest of it in every {net/http_server.h body_timeout s} s, so no pause longer than that: 408"),

@@ -25,16 +25,12 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// Returns the text without brackets and port.
-std::string_view host_part(std::string_view text) {
-  if (text.starts_with('[')) {
-    const size_t end = text.find(']');
-    return end == std::string_view::npos ? std::string_view() : text.substr(1, end - 1);
-  }
-  const size_t colon = text.find(':');
-  const bool one_colon =
-      colon != std::string_view::npos && text.find(':', colon + 1) == std::string_view::npos;
-  return one_colon ? text.substr(0, colon) : text;
+// Returns the address in a text of the forms that read_address() takes.
+std::string_view address_part(std::string_view text) {
+  const bool bare_v6 = !text.starts_with('[') && std::count(text.begin(), text.end(), ':') > 1;
+  if (bare_v6) return text;
+  const std::string_view host = without_port(text);
+  return host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
 }
 
 std::string text_of(const IpAddress& address) {
@@ -96,8 +92,18 @@ bool IpAddress::is_loopback() const {
          std::all_of(bytes.begin(), bytes.end() - 1, [](uint8_t byte) { return byte == 0; });
 }
 
+std::string_view without_port(std::string_view text) {
+  const size_t bracket = text.starts_with('[') ? text.find(']') : 0;
+  if (bracket == std::string_view::npos) return {};
+  const std::string_view host = text.substr(0, bracket == 0 ? text.find(':') : bracket + 1);
+  const std::string_view rest = text.substr(host.size());
+  const bool port = rest.empty() || (rest.front() == ':' &&
+                                     rest.find_first_not_of("0123456789", 1) == std::string_view::npos);
+  return port ? host : std::string_view();
+}
+
 std::optional<IpAddress> read_address(std::string_view text) {
-  const std::string host(host_part(text));
+  const std::string host(address_part(text));
   IpAddress address;
   if (inet_pton(AF_INET6, host.c_str(), address.bytes.data()) == 1) return address;
   std::copy(kMappedPrefix.begin(), kMappedPrefix.end(), address.bytes.begin());
@@ -118,7 +124,7 @@ Result<Network> read_network(std::string_view text) {
   const size_t slash = text.find('/');
   const std::string host(text.substr(0, slash));
   const auto address = read_address(host);
-  const bool bare = address && host.find('[') == std::string::npos && (host_part(host) == host);
+  const bool bare = address && host.find('[') == std::string::npos && (address_part(host) == host);
   const int most = address && address->is_v4() ? 128 - kMappedBits : 128;
   int bits = most;
   bool good = bare;
@@ -155,6 +161,15 @@ std::string client_behind(std::string_view peer, const Headers& headers, const P
     if (!is_trusted(*client, rules.trusted)) break;
   }
   return client_text(*client);
+}
+
+std::string connection_share(std::string_view peer, std::string_view local, const ProxyRules& rules) {
+  const auto from = read_address(peer);
+  if (!from) return {};
+  const auto to = read_address(local);
+  const bool same_machine = from->is_loopback() || (to && from->bytes == to->bytes);
+  const bool for_many = is_trusted(*from, rules.trusted) || (!rules.worker_token.empty() && same_machine);
+  return for_many ? std::string(peer) : client_text(*from);
 }
 
 // Hashes a word before the client, so that no challenge (only hexadecimal digits) has the same proof.

@@ -25,6 +25,10 @@ struct IpAddress {
   bool is_loopback() const;
 };
 
+// Returns the host of "name", "name:80" or "[::1]:80", with its brackets; empty where something else than a
+// port follows it.
+std::string_view without_port(std::string_view text);
+
 // Parses "10.0.0.1", "::1" or "[::1]", each with or without ":port" ("[::1]:80"; a bare IPv6 address has
 // none). Nothing for other texts.
 std::optional<IpAddress> read_address(std::string_view text);
@@ -51,6 +55,11 @@ struct ProxyRules {
 // for IPv6 its network of 64 bits, since one subscriber has all of it ("2001:db8:1:2::/64"). Empty if the
 // peer has no numeric address.
 std::string client_behind(std::string_view peer, const Headers& headers, const ProxyRules& rules);
+
+// Returns the name under which a connection from `peer` to `local` counts among those of its client. One of a
+// trusted proxy, and one of the control plane on the machine of its worker, stands for itself, since many
+// clients come through them.
+std::string connection_share(std::string_view peer, std::string_view local, const ProxyRules& rules);
 
 // Returns the proof that a control plane sends with the client's address, so that its worker believes it.
 // Empty without a token.

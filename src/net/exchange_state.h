@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "net/body_budget.h"
+#include "net/client_budget.h"
 #include "net/http_message.h"
 
 namespace fulmar {
@@ -59,7 +59,7 @@ class DeliveryInbox {
 
 class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
  public:
-  ExchangeState(HttpRequest asked, BodyLease body_lease, std::shared_ptr<DeliveryInbox> inbox,
+  ExchangeState(HttpRequest asked, ClientLease body_lease, std::shared_ptr<DeliveryInbox> inbox,
                 size_t max_backlog_bytes)
       : request(std::move(asked)),
         inbox_(std::move(inbox)),
@@ -109,7 +109,7 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   std::function<void()> on_backlog_below_;
   size_t backlog_mark_ = 0;                   // what on_backlog_below_ waits for
   std::atomic<bool> backlog_watched_{false};  // on_backlog_below_ is set
-  BodyLease body_lease_;
+  ClientLease body_lease_;
 };
 
 }  // namespace fulmar

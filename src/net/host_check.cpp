@@ -14,7 +14,7 @@ constexpr size_t kShown = 100;  // bytes of a name in an error's text
 
 // Returns the host without port, and without the dot that may end a name.
 std::string_view name_of(std::string_view host) {
-  if (!host.starts_with('[')) host = host.substr(0, host.rfind(':'));
+  host = without_port(host);
   if (host.ends_with('.')) host.remove_suffix(1);
   return host;
 }

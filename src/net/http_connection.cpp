@@ -41,20 +41,21 @@ constexpr std::chrono::seconds kLingerTime{10};
 // where nothing can ask, until it is taken to have gone.
 constexpr std::chrono::milliseconds kSilenceBeforeAsking{500}, kSilenceOfTheGone{2'000};
 
-std::string describe_endpoint(const tcp::socket& socket) {
+}  // namespace
+
+std::string remote_address(const tcp::socket& socket) {
   error_code failure;
   const tcp::endpoint endpoint = socket.remote_endpoint(failure);
   return failure ? std::string() : host_and_port(endpoint.address().to_string(), endpoint.port());
 }
 
-}  // namespace
-
-Connection::Connection(tcp::socket socket, IoLane& lane, ServerShared& shared)
-    : socket_(std::move(socket)),
+Connection::Connection(tcp::socket socket, ClientLease place, IoLane& lane, ServerShared& shared)
+    : place_(std::move(place)),
+      socket_(std::move(socket)),
       lane_(lane),
       shared_(shared),
       buffer_(std::max(shared.options.max_head_bytes, kMaxReadAhead)),
-      remote_address_(describe_endpoint(socket_)) {
+      remote_address_(remote_address(socket_)) {
   lane_.connections.insert(this);
   shared_.connections.fetch_add(1);
   std::lock_guard lock(shared_.mutex);
@@ -123,7 +124,7 @@ asio::awaitable<bool> Connection::read_request() {
   const auto& rule_of = shared_.options.body_rule;
   const BodyRule rule = rule_of ? rule_of(request_) : BodyRule{.most_bytes = shared_.options.max_body_bytes};
   reader.limit_body(rule.most_bytes);
-  body_lease_ = BodyLease(rule.keyed ? shared_.bodies : shared_.unkeyed_bodies, request_.client);
+  body_lease_ = ClientLease(rule.keyed ? shared_.bodies : shared_.unkeyed_bodies, request_.client);
   if (!co_await read_body(reader)) {
     co_await refuse(reader);
     co_return false;

@@ -29,10 +29,11 @@ struct ServerShared {
   HttpServerOptions options;
   HttpHandler handler;
   // The budgets for requests with a key, or that need none, and for all others.
-  std::shared_ptr<BodyBudget> bodies;
-  std::shared_ptr<BodyBudget> unkeyed_bodies;
-  std::atomic<bool> closing{false};   // connections close after their next answer
-  std::atomic<bool> stopping{false};  // and none are accepted
+  std::shared_ptr<ClientBudget> bodies;
+  std::shared_ptr<ClientBudget> unkeyed_bodies;
+  std::shared_ptr<ClientBudget> places;  // of connections
+  std::atomic<bool> closing{false};      // connections close after their next answer
+  std::atomic<bool> stopping{false};     // and none are accepted
   std::atomic<size_t> connections{0};
 
   std::mutex mutex;
@@ -51,11 +52,15 @@ struct IoLane {
   std::unordered_set<Connection*> connections;  // on this lane's thread only
 };
 
+// Returns the address and port of the other side; empty once it has gone.
+std::string remote_address(const boost::asio::ip::tcp::socket& socket);
+
 class Connection final : public AnswerSink, public std::enable_shared_from_this<Connection> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Connection(boost::asio::ip::tcp::socket socket, IoLane& lane, ServerShared& shared);
+  // Takes `place`, which it holds of ServerShared::places.
+  Connection(boost::asio::ip::tcp::socket socket, ClientLease place, IoLane& lane, ServerShared& shared);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -111,6 +116,7 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   HttpResponse error_response(int status, std::string_view text) const;
   void allow(std::chrono::milliseconds time) { deadline_ = Clock::now() + time; }
 
+  const ClientLease place_;
   boost::asio::ip::tcp::socket socket_;
   IoLane& lane_;
   ServerShared& shared_;
@@ -124,7 +130,7 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   bool serving_ = true;
 
   HttpRequest request_;
-  BodyLease body_lease_;
+  ClientLease body_lease_;
   bool keep_alive_ = true;
   bool http_1_0_ = false;
   bool head_only_ = false;

@@ -75,9 +75,9 @@ class IoThread {
     thread_ = Thread("http", [this] { run(); });
   }
 
-  void add(tcp::socket socket) {
+  void add(tcp::socket socket, ClientLease place) {
     if (cut_) return;
-    std::make_shared<Connection>(std::move(socket), lane, shared_)->start();
+    std::make_shared<Connection>(std::move(socket), std::move(place), lane, shared_)->start();
   }
 
   void shorten_idle() {
@@ -159,8 +159,9 @@ class HttpServer::Impl {
   Impl(HttpServerOptions options, HttpHandler handler) {
     shared_.options = std::move(options);
     shared_.handler = std::move(handler);
-    shared_.bodies = std::make_shared<BodyBudget>(shared_.options.max_held_body_bytes);
-    shared_.unkeyed_bodies = std::make_shared<BodyBudget>(shared_.options.max_held_unkeyed_body_bytes);
+    shared_.bodies = std::make_shared<ClientBudget>(shared_.options.max_held_body_bytes);
+    shared_.unkeyed_bodies = std::make_shared<ClientBudget>(shared_.options.max_held_unkeyed_body_bytes);
+    shared_.places = std::make_shared<ClientBudget>(shared_.options.max_connections);
     for (int i = 0; i < shared_.options.threads; i++) threads_.push_back(std::make_unique<IoThread>(shared_));
     acceptor_.emplace(threads_.front()->lane.io);
   }
@@ -215,9 +216,15 @@ class HttpServer::Impl {
   IoThread& next_thread() { return *threads_[next_++ % threads_.size()]; }
 
   void hand_over(IoThread& thread, tcp::socket socket) {
-    if (shared_.connections >= shared_.options.max_connections) return;  // closes the socket
-    asio::post(thread.lane.io,
-               [&thread, socket = std::move(socket)]() mutable { thread.add(std::move(socket)); });
+    const std::string peer = remote_address(socket);
+    error_code failure;
+    const std::string local = socket.local_endpoint(failure).address().to_string();
+    const std::string client = connection_share(peer, local, shared_.options.proxies);
+    ClientLease place(shared_.places, client);
+    if (!place.grow(1)) return complain(client + " holds as many as remain for others");  // closes the socket
+    asio::post(thread.lane.io, [&thread, socket = std::move(socket), place = std::move(place)]() mutable {
+      thread.add(std::move(socket), std::move(place));
+    });
   }
 
   // Accepts connections for ever. Without descriptors or memory, waiting ones are accepted once others close.

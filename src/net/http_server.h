@@ -88,12 +88,14 @@ struct HttpServerOptions {
   uint16_t port = 0;   // 0: any free one, see HttpServer::port()
   int threads = 2;     // IO threads, 1..64; each connection belongs to one of them
   int backlog = 4096;  // connections that the operating system holds before they are accepted
-  size_t max_connections = 16384;            // further ones are closed at once
+  // Further ones are closed at once, as are those of one client beyond what remains free for others
+  // (net/client_budget.h, connection_share()).
+  size_t max_connections = 16384;
   size_t max_head_bytes = size_t{64} << 10;  // request line and headers; beyond: 431
   size_t max_body_bytes = size_t{64} << 20;  // beyond: 413
   // The most bytes of bodies that have arrived, wholly or in part, and were not taken by a handler: in total,
   // and those of requests without a key. One client may hold as much as remains free for others
-  // (net/body_budget.h). Beyond: 503.
+  // (net/client_budget.h). Beyond: 503.
   size_t max_held_body_bytes = size_t{512} << 20;
   size_t max_held_unkeyed_body_bytes = size_t{64} << 20;
   // Decides for one request by its head; empty: max_body_bytes, keyed, for all. Runs on an IO

@@ -90,6 +90,8 @@ RequestReader::Step RequestReader::read_head(ReadBuffer& buffer) {
                            " fields, wanted at most " + std::to_string(kMostFields));
   }
   if (auto refusal = refuse_head(request_.headers)) return refuse(refusal->status, std::move(refusal->text));
+  if (http_1_0() && request_.headers.find("Transfer-Encoding"))
+    return refuse(400, "Transfer-Encoding in HTTP/1.0, which has none; wanted Content-Length");
   const auto hosts = std::count_if(request_.headers.begin(), request_.headers.end(), [](const auto& field) {
     return equals_ignoring_case(field.first, "Host");
   });

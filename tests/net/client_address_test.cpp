@@ -73,6 +73,20 @@ TEST(ClientAddress, TheControlPlanesWordNeedsItsProof) {
   EXPECT_EQ(client_behind("127.0.0.1:1", headers, {.trusted = {}, .worker_token = ""}), "127.0.0.1");
 }
 
+TEST(ClientAddress, ConnectionsCountForTheirClient) {
+  const ProxyRules none, proxy = trusting({"10.0.0.0/8"});
+  const ProxyRules worker{.trusted = {}, .worker_token = random_hex()};
+  EXPECT_EQ(connection_share("1.1.1.1:5", "2.2.2.2", none), "1.1.1.1");
+  EXPECT_EQ(connection_share("[2001:db8::1]:5", "::1", none), "2001:db8::/64");
+  EXPECT_EQ(connection_share("127.0.0.1:5", "127.0.0.1", none), "127.0.0.1");
+  EXPECT_EQ(connection_share("10.1.1.1:5", "10.2.2.2", proxy), "10.1.1.1:5");
+  EXPECT_EQ(connection_share("1.1.1.1:5", "10.2.2.2", proxy), "1.1.1.1");
+  EXPECT_EQ(connection_share("127.0.0.1:5", "127.0.0.1", worker), "127.0.0.1:5");
+  EXPECT_EQ(connection_share("10.1.1.1:5", "10.1.1.1", worker), "10.1.1.1:5");
+  EXPECT_EQ(connection_share("10.1.1.2:5", "10.1.1.1", worker), "10.1.1.2");
+  EXPECT_EQ(connection_share("", "127.0.0.1", none), "");
+}
+
 TEST(ClientAddress, NoChallengeIsAlsoAClient) {
   EXPECT_TRUE(is_challenge(random_hex()));
   EXPECT_FALSE(is_challenge("client 1.1.1.1"));

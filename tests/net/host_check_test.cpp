@@ -23,9 +23,26 @@ TEST(HostCheck, AddressesAndLoopbackNamesAreOurs) {
 }
 
 TEST(HostCheck, OtherNamesAreNot) {
-  for (const char* host :
-       {"evil.example", "evil.example:8000", "127.0.0.1.evil.example", "localhost.evil.example",
-        "evillocalhost", "1.2.3", "", ":8000", "[evil]", "127.0.0.1@evil.example"}) {
+  for (const char* host : {"evil.example",
+                           "evil.example:8000",
+                           "127.0.0.1.evil.example",
+                           "localhost.evil.example",
+                           "evillocalhost",
+                           "1.2.3",
+                           "",
+                           ":8000",
+                           "[evil]",
+                           "127.0.0.1@evil.example",
+                           "[::1]evil.example",
+                           "[::1]evil.example:80",
+                           "[::1]:80evil.example",
+                           "[::1].evil.example",
+                           "127.0.0.1:evil.example",
+                           "127.0.0.1:80.evil.example",
+                           "localhost:80.evil.example",
+                           "[::1",
+                           "[::1]]",
+                           "localhost:80:80"}) {
     EXPECT_FALSE(asked_as(host)) << host;
   }
 }

@@ -70,6 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadRequest{"HugeTarget", "GET /" + std::string(100'000, 'p') + " HTTP/1.1\r\n\r\n", "431"},
         BadRequest{"NoHost", "GET / HTTP/1.1\r\nX: y\r\n\r\n", "400"},
         BadRequest{"TwoHosts", "GET / HTTP/1.1\r\nHost: x\r\nhost: y\r\n\r\n", "400"},
+        BadRequest{"OldChunks", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400"},
         BadRequest{"TwoOldHosts", "GET / HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n", "400"},
         BadRequest{"BrokenEscape", "GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n", "400"},
         BadRequest{"NulInPath", "GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n", "400"},

@@ -383,7 +383,7 @@ TEST(HttpServer, TwoThousandIdleConnectionsDoNotDisturbAnother) {
 
 TEST(HttpServer, ConnectionsBeyondTheBoundAreClosed) {
   HttpServerOptions options;
-  options.max_connections = 2;
+  options.max_connections = 4;
   const auto server = serve(echo, options);
   RawSocket first(server->port());
   RawSocket second(server->port());
@@ -392,6 +392,26 @@ TEST(HttpServer, ConnectionsBeyondTheBoundAreClosed) {
   EXPECT_EQ(third.read_to_end(), "");
   first.send(kGet);
   EXPECT_EQ(first.read_response().second, "GET /a\n");
+}
+
+TEST(HttpServer, OneClientsConnectionsLeaveRoomForOthers) {
+  HttpServerOptions options;
+  options.max_connections = 64;
+  options.proxies.trusted = read_networks({"127.0.0.9"}).value();
+  const auto server = serve(echo, options);
+  std::vector<RawSocket> flood, proxied;
+  for (int i = 0; i < 100; i++) flood.emplace_back(server->port(), 0, "127.0.0.2");
+  EXPECT_TRUE(eventually([&] { return server->connections() == 32; }));
+  RawSocket other(server->port(), 0, "127.0.0.3");
+  other.send(kGet);
+  EXPECT_EQ(other.read_response().second, "GET /a\n");
+  for (int i = 0; i < 30; i++) proxied.emplace_back(server->port(), 0, "127.0.0.9");
+  EXPECT_TRUE(eventually([&] { return server->connections() == 63; }));
+  flood.clear();
+  EXPECT_TRUE(eventually([&] { return server->connections() == 31; }));
+  RawSocket again(server->port(), 0, "127.0.0.2");
+  again.send(kGet);
+  EXPECT_EQ(again.read_response().second, "GET /a\n");
 }
 
 }  // namespace

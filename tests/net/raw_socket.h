@@ -22,7 +22,15 @@ inline constexpr std::chrono::seconds kPatience{30};
 class RawSocket {
  public:
   // receive_buffer: bytes that the system holds for this socket, 0 for its default.
-  explicit RawSocket(uint16_t port, int receive_buffer = 0) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  // from: the address that it comes from, of 127.0.0.0/8; null: the system's choice.
+  explicit RawSocket(uint16_t port, int receive_buffer = 0, const char* from = nullptr)
+      : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    if (from) {
+      sockaddr_in own{};
+      own.sin_family = AF_INET;
+      ::inet_pton(AF_INET, from, &own.sin_addr);
+      ::bind(fd_, reinterpret_cast<const sockaddr*>(&own), sizeof own);
+    }
     if (receive_buffer > 0) ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     const int one = 1;
     ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);

@@ -1,5 +1,5 @@
 // Who may hold how many bytes of bodies, and for how long.
-#include "net/body_budget.h"
+#include "net/client_budget.h"
 
 #include <gtest/gtest.h>
 
@@ -11,14 +11,14 @@
 namespace fulmar::test {
 namespace {
 
-size_t take_all(BodyBudget& budget, const std::string& client) {
+size_t take_all(ClientBudget& budget, const std::string& client) {
   size_t taken = 0;
   while (budget.take(client, 1)) taken++;
   return taken;
 }
 
-TEST(BodyBudget, WhoeverComesFindsAsMuchAsTheLastOneTook) {
-  BodyBudget budget(1024);
+TEST(ClientBudget, WhoeverComesFindsAsMuchAsTheLastOneTook) {
+  ClientBudget budget(1024);
   EXPECT_EQ(take_all(budget, "a"), 512u);
   EXPECT_EQ(take_all(budget, "b"), 256u);
   EXPECT_EQ(take_all(budget, "c"), 128u);
@@ -27,10 +27,10 @@ TEST(BodyBudget, WhoeverComesFindsAsMuchAsTheLastOneTook) {
   EXPECT_EQ(take_all(budget, "b"), 192u);
 }
 
-TEST(BodyBudget, NoOrderOfClientsExceedsItOrLosesAByte) {
+TEST(ClientBudget, NoOrderOfClientsExceedsItOrLosesAByte) {
   std::mt19937 random(7);
   for (int round = 0; round < 200; round++) {
-    BodyBudget budget(1 + random() % 1000);
+    ClientBudget budget(1 + random() % 1000);
     std::vector<size_t> own(5);
     for (int i = 0; i < 300; i++) {
       const size_t who = random() % own.size();
@@ -54,14 +54,14 @@ TEST(BodyBudget, NoOrderOfClientsExceedsItOrLosesAByte) {
   }
 }
 
-TEST(BodyLease, GivesBackWhatItTookHoweverItMoves) {
-  const auto budget = std::make_shared<BodyBudget>(1000);
+TEST(ClientLease, GivesBackWhatItTookHoweverItMoves) {
+  const auto budget = std::make_shared<ClientBudget>(1000);
   {
-    BodyLease first(budget, "a");
+    ClientLease first(budget, "a");
     EXPECT_TRUE(first.grow(300));
     EXPECT_FALSE(first.grow(300));
-    BodyLease second(std::move(first));
-    BodyLease third;
+    ClientLease second(std::move(first));
+    ClientLease third;
     third = std::move(second);
     EXPECT_EQ(budget->held(), 300u);
     third.give_back();
