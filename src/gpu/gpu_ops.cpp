@@ -231,6 +231,7 @@ Batch GpuOps::begin_step(const StepInput& input, const State& state) {
   std::copy(plan_.numbers.begin(), plan_.numbers.end(), static_cast<int32_t*>(stage.pinned.data()));
   FULMAR_GPU(
       cudaMemcpyAsync(numbers_.data(), stage.pinned.data(), bytes, cudaMemcpyHostToDevice, queue_.stream));
+  if (deltas_.begin(input)) send_deltas(stage);
   FULMAR_GPU(cudaEventRecord(stage.free, queue_.stream));
   if (input.drawn != nullptr) {
     auto* const numbers = static_cast<int32_t*>(numbers_.data());
@@ -246,7 +247,34 @@ Batch GpuOps::begin_step(const StepInput& input, const State& state) {
           revocable};
 }
 
+void GpuOps::send_deltas(InputStage& stage) {
+  const std::vector<gpu::DeltaRow>& rows = deltas_.rows();
+  const size_t bytes = rows.size() * sizeof(gpu::DeltaRow);
+  const auto grow = [&](Buffer& buffer, auto make) {
+    if (buffer.bytes() >= bytes) return;
+    Result<Buffer> larger = make(std::max(bytes, 2 * buffer.bytes()));
+    if (!larger.ok()) throw DeviceFailure(larger.error().text);
+    synchronise();  // an earlier step may still read the one before
+    buffer = std::move(larger).value();
+  };
+  grow(stage.deltas, gpu::allocate_pinned);
+  grow(delta_rows_, gpu::allocate_device);
+  std::copy(rows.begin(), rows.end(), static_cast<gpu::DeltaRow*>(stage.deltas.data()));
+  FULMAR_GPU(
+      cudaMemcpyAsync(delta_rows_.data(), stage.deltas.data(), bytes, cudaMemcpyHostToDevice, queue_.stream));
+  deltas_.placed(static_cast<const gpu::DeltaRow*>(delta_rows_.data()));
+}
+
+Result<Buffer> GpuOps::index_deltas(const DeltaSet& deltas) {
+  FULMAR_ASSIGN(const std::vector<gpu::DeviceDelta> table, deltas_.table_of(deltas));
+  const size_t bytes = table.size() * sizeof(gpu::DeviceDelta);
+  FULMAR_ASSIGN(Buffer buffer, allocate(bytes));
+  write(buffer.data(), table.data(), bytes);
+  return buffer;
+}
+
 void GpuOps::run_step(const Batch& batch, const std::function<void()>& body) {
+  if (!deltas_.empty()) return body();
   if (!options_.capture || !gpu::is_captured(batch.rows, batch.sequences, batch.wanted)) return body();
   graphs_.run(
       queue_.stream,
@@ -333,7 +361,15 @@ void GpuOps::lerp_shifted(Tensor z, Tensor other, Tensor mix, Tensor delta, Tens
   gpu::lerp_shifted(queue_, z, other, mix, delta, out);
 }
 
-void GpuOps::linear(Tensor in, const Weight& weight, Tensor out) { gemm_->run(queue_, {in, weight, out}); }
+void GpuOps::linear(Tensor in, const Weight& weight, Tensor out) {
+  gemm_->run(queue_, {in, weight, out});
+  if (deltas_.empty()) return;
+  const int number = deltas_.number_of(weight);
+  if (number < 0) return;
+  const gpu::DeltaRowList list = deltas_.list(number);
+  Scratch scratch(*this);
+  gpu::add_deltas(queue_, list, number, in, out, scratch.take(list.count, list.most_rank, DType::f32));
+}
 
 void GpuOps::activate(Tensor x, Tensor bias, Activation act) { gpu::activate(queue_, x, bias, act); }
 
@@ -351,7 +387,7 @@ void GpuOps::gather_wanted(const Batch& batch, Tensor x, Tensor out) {
 
 void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
                       Tensor logits) {
-  if (batch.rows != 1 || !pending.empty() || !ways_.lone_row ||
+  if (batch.rows != 1 || !pending.empty() || !ways_.lone_row || !deltas_.empty() ||
       !gpu::GemmDispatcher::suits_lone_row(head.matrix)) {
     return Ops::read_out(batch, head, x, pending, hidden, logits);
   }

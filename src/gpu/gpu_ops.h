@@ -1,6 +1,7 @@
 // The GPU backend behind Ops: one device, its streams and its memory.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "gpu/islands/islands6.h"
 #include "gpu/islands/islands7.h"
 #include "gpu/sampling/sampler.h"
+#include "gpu/step_deltas.h"
 #include "ops/device.h"
 
 namespace fulmar {
@@ -48,6 +50,7 @@ class GpuOps final : public Ops {
   int64_t padded_rows(int64_t rows) const override {
     return options_.capture && rows <= gpu::kMostCapturedRows ? gpu::padded_rows(rows) : rows;
   }
+  bool takes_deltas() const override { return true; }
   bool asynchronous() const override { return true; }
   size_t memory_free() const override;
   std::vector<int64_t> rows_to_warm(int64_t most) const override {
@@ -68,8 +71,16 @@ class GpuOps final : public Ops {
   Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) override;
   Status check_layer(int64_t width) override;
 
-  Islands7& rwkv7() override { return rwkv7_; }
-  Islands6& rwkv6() override { return rwkv6_; }
+  Result<Buffer> index_deltas(const DeltaSet& deltas) override;
+
+  Islands7& rwkv7() override {
+    if (deltas_.empty()) return rwkv7_;
+    return split7_;
+  }
+  Islands6& rwkv6() override {
+    if (deltas_.empty()) return rwkv6_;
+    return split6_;
+  }
 
   // ---- steps
 
@@ -119,6 +130,7 @@ class GpuOps final : public Ops {
   static constexpr int kInputStages = 4;
   struct InputStage {
     Buffer pinned;
+    Buffer deltas;  // pinned; grows to the most rows with deltas
     cudaEvent_t free = nullptr;
   };
 
@@ -136,6 +148,8 @@ class GpuOps final : public Ops {
   // support.
   bool begin_rings(const StepInput& input, const State& state);
 
+  // Copies the step's rows with deltas to the device.
+  void send_deltas(InputStage& stage);
   static bool stays_quantised(const HostMatrix& matrix, WeightRole role);
   // Returns whether a matrix is kept transposed, so that rows of it that meet zeros are skipped. False in
   // deterministic mode, which skips nothing, and without mma.sync, which the sparse kernels need.
@@ -158,8 +172,10 @@ class GpuOps final : public Ops {
   gpu::StepGraphs graphs_;
   gpu::Sampler sampler_;
   // Counts allocations and releases. Outlives this object in the buffers that were handed out.
-  std::shared_ptr<uint64_t> memory_ = std::make_shared<uint64_t>(0);
+  std::shared_ptr<std::atomic<uint64_t>> memory_ = std::make_shared<std::atomic<uint64_t>>(0);
   Buffer numbers_;  // the step's index arrays
+  gpu::StepDeltaRows deltas_{*this};
+  Buffer delta_rows_;  // those of the step
   InputStage input_stages_[kInputStages];
   int next_input_ = 0;
   gpu::StepPlan plan_;
@@ -169,6 +185,8 @@ class GpuOps final : public Ops {
   const gpu::OpenDevice device_{facts_, ways_, queue_, gemm_, plan_, chunks_};
   GpuIslands7 rwkv7_{*this, device_};
   GpuIslands6 rwkv6_{*this, device_};
+  GpuSplitIslands7 split7_{*this, device_};
+  GpuSplitIslands6 split6_{*this, device_};
 };
 
 }  // namespace fulmar

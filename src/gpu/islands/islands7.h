@@ -8,7 +8,7 @@
 
 namespace fulmar {
 
-class GpuIslands7 final : public Islands7 {
+class GpuIslands7 : public Islands7 {
  public:
   GpuIslands7(Ops& ops, const gpu::OpenDevice& gpu) : Islands7(ops), gpu_(gpu) {}
 
@@ -64,6 +64,37 @@ class GpuIslands7 final : public Islands7 {
                        Collective* ranks);
 
   const gpu::OpenDevice& gpu_;
+};
+
+// The islands of steps with deltas. Stages with fused GEMMs run as the default islands, whose every product
+// is one call of Ops::linear, which adds the deltas.
+class GpuSplitIslands7 final : public GpuIslands7 {
+ public:
+  using GpuIslands7::GpuIslands7;
+
+  void project(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
+               Tensor v_first, const Projected7& p) override {
+    Islands7::project(batch, att, mixed, first_block, v_first, p);
+  }
+  void leave(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y,
+             Tensor pending) override {
+    Islands7::leave(batch, att, p, y, pending);
+  }
+  void attend(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField state, Tensor y,
+              Tensor pending) override {
+    Islands7::attend(batch, att, p, state, y, pending);
+  }
+  void time_mix(const Batch& batch, const TimeMix7& att, bool first_block, const Block7Work& work,
+                StateField state) override {
+    Islands7::time_mix(batch, att, first_block, work, state);
+  }
+  void channel_mix(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
+                   Addend addend, StateField ffn_shift, Tensor pending) override {
+    Islands7::channel_mix(batch, embedding, ffn, x, addend, ffn_shift, pending);
+  }
+  bool block(const Batch&, const Block7&, Tensor, const Block7Work&, const Block7State&) override {
+    return false;
+  }
 };
 
 }  // namespace fulmar
