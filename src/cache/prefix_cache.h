@@ -35,11 +35,12 @@ struct PrefixCacheOptions {
 // `shared` are known: where the prompt parts from them is a likely branch.
 std::vector<size_t> snapshot_points(size_t length, size_t covered, size_t shared);
 
-// Distinguishes states after the same tokens by where they started and by owner, so that nobody can learn
-// from cached states how others' prompts begin.
+// Distinguishes states after the same tokens by where they started, by adapter and by owner, so that nobody
+// can learn from cached states how others' prompts begin.
 struct PrefixRoot {
   std::string state;  // the tuned state's name; empty: zero
   std::string owner;
+  std::string adapter = {};  // identity of what it changes; empty: none
   auto operator<=>(const PrefixRoot&) const = default;
 };
 

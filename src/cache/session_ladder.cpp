@@ -133,7 +133,8 @@ Status SessionLadder::takes_more() const {
 }
 
 Result<TurnTicket> SessionLadder::import(const std::string& id, std::vector<std::byte> payload,
-                                         const StateLayout& layout, int64_t tokens) {
+                                         const StateLayout& layout, int64_t tokens,
+                                         const std::string& adapter) {
   FULMAR_TRY(takes_more());
   SessionClaimPtr held = claim(id);
   if (!held) return in_use(id);
@@ -142,6 +143,7 @@ Result<TurnTicket> SessionLadder::import(const std::string& id, std::vector<std:
   if (newest.ok()) {
     auto blob = std::make_shared<StateBlob>();
     *blob = {.fingerprint = fingerprint_,
+             .adapter = adapter,
              .layout = layout,
              .tokens = tokens,
              .turn = *newest + 1,
@@ -295,6 +297,7 @@ SessionLadder::Entry& SessionLadder::place_on_host(const std::string& id,
   hosts_.push_front(id);
   Entry& entry = entries_[id];
   entry.owner = std::move(owner);
+  entry.adapter = blob->adapter;
   entry.tokens = blob->tokens;
   entry.turn = blob->turn;
   entry.recency = hosts_.begin();

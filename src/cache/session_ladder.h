@@ -87,10 +87,10 @@ class SessionLadder {
   // since, or is in use. Null when it was erased. Blocks on the store.
   Result<SessionClaimPtr> reclaim(const SessionClaim& before, int64_t turn);
 
-  // Stores a state as the session's next turn. Errors: conflict while a row holds its claim; that of
-  // takes_more(). Blocks on the store. The ticket is as that of a commit.
+  // Stores a state as the session's next turn; `adapter` as in StateBlob. Errors: conflict while a row holds
+  // its claim; that of takes_more(). Blocks on the store. The ticket is as that of a commit.
   Result<TurnTicket> import(const std::string& id, std::vector<std::byte> payload, const StateLayout& layout,
-                            int64_t tokens);
+                            int64_t tokens, const std::string& adapter = {});
   // Returns a copy for export; null when the session is unknown. Blocks on the store and, for a state on a
   // device, until its engine is between two steps: not to be called on an engine's thread.
   Result<std::shared_ptr<const StateBlob>> read(const std::string& id);
@@ -121,6 +121,7 @@ class SessionLadder {
     int64_t slot = -1;                      // that slot
     std::shared_ptr<const StateBlob> host;  // in host memory (also kept while on its way to the store)
     std::string owner;                      // on whose account
+    std::string adapter;                    // as in StateBlob
     int64_t tokens = 0;
     int64_t turn = 0;
     bool dirty = false;                               // this turn is still to be sent to the store

@@ -12,6 +12,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+std::string adapter_text(const std::string& adapter) {
+  return adapter.empty() ? "no adapter" : "adapter " + adapter;
+}
+
+// Fails (conflict) where a session's state and a request have different adapters.
+Status check_adapter(const std::string& id, const std::string& found, const std::string& wanted) {
+  if (found == wanted) return {};
+  return Error{ErrorKind::conflict, "session '" + session_id_of(id) + "' was computed with " +
+                                        adapter_text(found) + "; this request has " + adapter_text(wanted)};
+}
+
 }  // namespace
 
 SessionShelf::SessionShelf(StateSlots& device, std::vector<int64_t> slots,
@@ -93,7 +104,8 @@ int64_t SessionShelf::newest_turn(const SessionLookup& lookup) {
 
 // ---- into the slots of rows and back
 
-Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, int64_t slot) {
+Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, int64_t slot,
+                                                         const std::string& adapter) {
   Lock lock(ladder_->mutex_);
   const std::string& id = lookup.id;
   Entry* entry = ladder_->find(id);
@@ -107,6 +119,8 @@ Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, 
     if (!lookup.status.ok()) return lookup.status.error();
     return std::optional<SessionInfo>();
   }
+  const bool newer = blob && (entry == nullptr || blob->turn > entry->turn);
+  FULMAR_TRY(check_adapter(id, newer ? blob->adapter : entry->adapter, adapter));
   auto level = SessionInfo::Level::host;
   if (entry == nullptr || (blob && blob->turn > entry->turn)) {
     FULMAR_ASSIGN(auto fitting, in_layout(blob));
@@ -118,6 +132,7 @@ Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, 
     if (!blob)
       return Error{ErrorKind::unavailable, "session '" + session_id_of(id) + "' is on its way; try again"};
     if (blob->turn < entry->turn) {  // gone on while this row, which only reads it, was about to start
+      FULMAR_TRY(check_adapter(id, blob->adapter, adapter));
       FULMAR_ASSIGN(const auto fitting, in_layout(blob));
       device_.write(slot, fitting->payload);
       return std::optional(
@@ -145,6 +160,7 @@ Result<std::shared_ptr<const StateBlob>> SessionShelf::in_layout(
   FULMAR_ASSIGN(auto payload, payload_for(*blob, ladder_->fingerprint_, device_.layout()));
   auto fitting = std::make_shared<StateBlob>();
   *fitting = {.fingerprint = blob->fingerprint,
+              .adapter = blob->adapter,
               .layout = device_.layout(),
               .tokens = blob->tokens,
               .turn = blob->turn,
@@ -152,23 +168,23 @@ Result<std::shared_ptr<const StateBlob>> SessionShelf::in_layout(
   return std::shared_ptr<const StateBlob>(std::move(fitting));
 }
 
-Result<TurnTicket> SessionShelf::commit(const SessionClaim& claim, int64_t slot, int64_t tokens,
-                                        int64_t turn) {
+Result<TurnTicket> SessionShelf::commit(const SessionClaim& claim, int64_t slot, const Made& made) {
   const std::string& id = claim.id;
   // What goes to host memory or to the store at once is read first.
   std::shared_ptr<const StateBlob> state;
-  if (!has_slots_ || ladder_->sends_at_once()) state = read(slot, tokens, turn);
+  if (!has_slots_ || ladder_->sends_at_once()) state = read(slot, made);
   Lock lock(ladder_->mutex_);
   make_room(lock, id, claim.owner);
   if (claim.erased) return TurnTicket();
   const Entry* known = ladder_->find(id);
-  if (known != nullptr && known->turn >= turn) return overtaken(id);
+  if (known != nullptr && known->turn >= made.turn) return overtaken(id);
   if (known != nullptr && known->shelf != nullptr && known->shelf != this) ladder_->drop(id);
   if (!place(id, slot)) ladder_->place_on_host(id, state);
   Entry& entry = ladder_->entries_.at(id);
   entry.owner = claim.owner;
-  entry.tokens = tokens;
-  entry.turn = turn;
+  entry.adapter = made.adapter;
+  entry.tokens = made.tokens;
+  entry.turn = made.turn;
   TurnTicket ticket = keep(id, entry, state);
   ladder_->trim_host();
   return ticket;
@@ -226,19 +242,23 @@ void SessionShelf::make_room(Lock& lock, const std::string& id, const std::strin
 SessionLadder::Entry* SessionShelf::still_here(const Read& read) const {
   Entry* entry = ladder_->find(read.id);
   const bool same = entry != nullptr && entry->shelf == this && entry->slot == read.slot;
-  return same && entry->turn == read.turn ? entry : nullptr;
+  return same && entry->turn == read.made.turn ? entry : nullptr;
 }
 
 SessionLadder::Entry* SessionShelf::read_unlocked(Lock& lock, Read& wanted) const {
   lock.unlock();
-  wanted.state = read(wanted.slot, wanted.tokens, wanted.turn);
+  wanted.state = read(wanted.slot, wanted.made);
   lock.lock();
   return still_here(wanted);
 }
 
-std::shared_ptr<const StateBlob> SessionShelf::read(int64_t slot, int64_t tokens, int64_t turn) const {
+std::shared_ptr<const StateBlob> SessionShelf::read(int64_t slot, const Made& made) const {
   auto blob = std::make_shared<StateBlob>();
-  *blob = {.fingerprint = ladder_->fingerprint_, .layout = device_.layout(), .tokens = tokens, .turn = turn};
+  *blob = {.fingerprint = ladder_->fingerprint_,
+           .adapter = made.adapter,
+           .layout = device_.layout(),
+           .tokens = made.tokens,
+           .turn = made.turn};
   blob->payload.resize(device_.layout().slot_bytes());
   device_.read(slot, blob->payload);
   return blob;

@@ -37,12 +37,20 @@ class SessionShelf {
   int64_t newest_turn(const SessionLookup& lookup);
 
   // Copies the state of the session looked up into `slot`, makes it the most recent, and returns where it was
-  // found; nothing when the session is unknown.
-  Result<std::optional<SessionInfo>> restore(SessionLookup& lookup, int64_t slot);
-  // Saves the state in `slot` as turn `turn` of the claimed session. The ticket tells the progress of the
+  // found; nothing when the session is unknown. Error conflict: it was computed with another adapter than
+  // `adapter` (StateBlob), or with none.
+  Result<std::optional<SessionInfo>> restore(SessionLookup& lookup, int64_t slot,
+                                             const std::string& adapter = {});
+  // What a state in a slot is.
+  struct Made {
+    int64_t tokens = 0;
+    int64_t turn = 0;
+    std::string adapter = {};  // as in StateBlob
+  };
+  // Saves the state in `slot` as a turn of the claimed session. The ticket tells the progress of the
   // write to a shared store; null: there is nothing to wait for, or the session was erased. Error conflict:
   // memory has that turn or a later one.
-  Result<TurnTicket> commit(const SessionClaim& claim, int64_t slot, int64_t tokens, int64_t turn);
+  Result<TurnTicket> commit(const SessionClaim& claim, int64_t slot, const Made& made);
 
   // Gives other engines the sessions that they want; call it between steps.
   void serve();
@@ -69,10 +77,11 @@ class SessionShelf {
   // touch its slot: only this engine's thread writes there.
   struct Read {
     std::string id;
-    int64_t slot, tokens, turn;
+    int64_t slot;
+    Made made;
     std::shared_ptr<const StateBlob> state = nullptr;
   };
-  std::shared_ptr<const StateBlob> read(int64_t slot, int64_t tokens, int64_t turn) const;
+  std::shared_ptr<const StateBlob> read(int64_t slot, const Made& made) const;
   // Reads without the lock, which it takes again. Returns null where the session has changed meanwhile.
   Entry* read_unlocked(Lock& lock, Read& wanted) const;
   // Frees a slot, without the lock for as long as it reads; `owner` is that of the session that needs it.
@@ -80,7 +89,7 @@ class SessionShelf {
 
   // Returns what to read of a session. The ladder's lock must be held for this and all that follow.
   static Read read_of(const std::string& id, const Entry& entry) {
-    return {.id = id, .slot = entry.slot, .tokens = entry.tokens, .turn = entry.turn};
+    return {.id = id, .slot = entry.slot, .made = {entry.tokens, entry.turn, entry.adapter}};
   }
   Entry* still_here(const Read& read) const;
   TurnTicket keep(const std::string& id, Entry& entry, std::shared_ptr<const StateBlob> state);

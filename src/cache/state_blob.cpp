@@ -132,10 +132,11 @@ void convert_part(const std::byte* from, DType from_dtype, std::byte* to, DType 
 
 std::vector<std::byte> encode_blob(const StateBlob& blob) {
   const StateLayout& layout = blob.layout;
+  const std::string adapter = blob.adapter.empty() ? "" : fmt::format("adapter {}\n", blob.adapter);
   const std::string facts = fmt::format(
-      "fingerprint {}\nn_layer {}\nn_embd {}\nn_head {}\nhead_size {}\nshift_dtype {}\nwkv_dtype {}\n"
+      "fingerprint {}\n{}n_layer {}\nn_embd {}\nn_head {}\nhead_size {}\nshift_dtype {}\nwkv_dtype {}\n"
       "tokens {}\nturn {}\npayload {}\n{}",
-      blob.fingerprint, layout.n_layer, layout.n_embd, layout.n_head, layout.head_size,
+      blob.fingerprint, adapter, layout.n_layer, layout.n_embd, layout.n_head, layout.head_size,
       name_of(layout.shift_dtype), name_of(layout.wkv_dtype), blob.tokens, blob.turn, blob.payload.size(),
       sum_line(kPayloadSum, blob.payload));
   const size_t covered = kPrefix + facts.size();
@@ -174,6 +175,7 @@ Result<StateBlob> decode_blob(std::span<const std::byte> bytes) {
   const auto fingerprint = fields.find("fingerprint");
   if (fingerprint == fields.end()) return corrupt("'fingerprint' is missing");
   blob.fingerprint = fingerprint->second;
+  if (const auto adapter = fields.find("adapter"); adapter != fields.end()) blob.adapter = adapter->second;
   FULMAR_ASSIGN(blob.layout, layout_of(fields));
   FULMAR_ASSIGN(blob.tokens, count(fields, "tokens"));
   FULMAR_ASSIGN(blob.turn, count(fields, "turn"));

@@ -1,9 +1,9 @@
 // The serialised form of a slot, as session databases, exported sessions and `chat --session` files have it.
 //
 // Little endian: "FULMARST", u32 version 1, u32 header bytes, then text lines `key value`: the model's
-// fingerprint, the layout, dtypes, token and turn counts, payload bytes and its XXH3-128, and last the
-// XXH3-128 of everything before that line; then the payload, the slot's bytes. Files whose header ends with
-// the payload's checksum are read, too.
+// fingerprint, the adapter's identity where there was one, the layout, dtypes, token and turn counts, payload
+// bytes and its XXH3-128, and last the XXH3-128 of everything before that line; then the payload, the slot's
+// bytes. Files whose header ends with the payload's checksum are read, too.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ namespace fulmar {
 
 // A saved state in host memory.
 struct StateBlob {
-  std::string fingerprint;  // of the model that made it
+  std::string fingerprint;   // of the model that made it
+  std::string adapter = {};  // beside it: identity of what it changed; empty: none
   StateLayout layout;
   int64_t tokens = 0;              // fed since the zero state
   int64_t turn = 0;                // how often the session was committed; a larger one is newer

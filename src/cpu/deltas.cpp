@@ -92,8 +92,8 @@ std::vector<DeltaProduct> delta_products(std::span<const LinearTask> tasks, cons
   for (const LinearTask& task : tasks) {
     const auto add = [&](const std::vector<DeltaRows>& ranges, bool of_wanted) {
       for (const DeltaRows& rows : ranges) {
-        const auto delta = rows.by.deltas->find(task.weight->data);
-        if (delta == rows.by.deltas->end() || delta->second.of_wanted != of_wanted) continue;
+        const auto delta = rows.by.deltas->of.find(task.weight->data);
+        if (delta == rows.by.deltas->of.end() || delta->second.of_wanted != of_wanted) continue;
         found.push_back({&delta->second, task.weight, task.in.slice_rows(rows.first, rows.count),
                          task.out.slice_rows(rows.first, rows.count), rows.by.scale});
       }

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/device_adapter.h"
+#include "ops/deltas.h"
 #include "ops/sampling.h"
 
 namespace fulmar {
@@ -71,6 +73,18 @@ struct StateLink {
   std::vector<MixtureMember> mixture;  // instead of all the above: such a row has no session
 };
 
+// The adapter that a row is computed with.
+struct AdapterUse {
+  std::shared_ptr<const DeviceAdapter> adapter;  // null: none. Kept until the row's last step is over
+  float scale = 1;                               // t
+  // Of what is changed: the adapter's version and t. Equal ones give equal states; empty: none.
+  std::string identity;
+
+  SequenceDeltas deltas() const {
+    return adapter ? SequenceDeltas{&adapter->deltas(), scale} : SequenceDeltas();
+  }
+};
+
 struct Ask {
   std::string request_id;       // unique among running requests; all rows of one request share it
   int32_t index = 0;            // which choice of the request
@@ -87,6 +101,7 @@ struct Ask {
   bool speculate = true;  // drafts may be used where the engine has any
   std::vector<int32_t> prediction;  // what the output may begin with, as a draft; empty: not known
   StateLink state;
+  AdapterUse adapter = {};
 };
 
 // Returns the ids that may not be drawn as this generated token.

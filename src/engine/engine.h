@@ -139,6 +139,10 @@ class Engine {
   virtual bool remove_state(const std::string& name) = 0;
   virtual std::vector<std::string> states() = 0;
   virtual void clear_prefixes() = 0;
+
+  // Copies an adapter's changes to the model's devices, between two steps, for AdapterUse of this engine's
+  // rows. Fails as Model::load_adapter does.
+  virtual Result<std::shared_ptr<const DeviceAdapter>> load_adapter(std::span<const HostDelta> deltas) = 0;
 };
 
 }  // namespace fulmar

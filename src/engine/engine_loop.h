@@ -49,6 +49,7 @@ class EngineLoop final : public Engine {
   bool remove_state(const std::string& name) override;
   std::vector<std::string> states() override;
   void clear_prefixes() override;
+  Result<std::shared_ptr<const DeviceAdapter>> load_adapter(std::span<const HostDelta> deltas) override;
 
  private:
   struct Paused {

@@ -211,7 +211,7 @@ Status EngineLoop::import_session(const Owner& owner, const std::string& id, con
   FULMAR_TRY(check_finite(payload, layout));
   FULMAR_ASSIGN(const TurnTicket ticket,
                 keeper_->sessions().ladder().import(session_text(owner.name, id), std::move(payload), layout,
-                                                    blob.tokens));
+                                                    blob.tokens, blob.adapter));
   if (!ticket) return {};
   ticket->wait(TurnFate::under_way);  // waits on the caller's thread; the store's own time-outs bound it
   if (*ticket == TurnFate::refused) return overtaken(id);
@@ -238,6 +238,20 @@ std::vector<std::string> EngineLoop::states() {
 
 void EngineLoop::clear_prefixes() {
   call_on_engine([&] { keeper_->prefixes().clear(); });
+}
+
+Result<std::shared_ptr<const DeviceAdapter>> EngineLoop::load_adapter(std::span<const HostDelta> deltas) {
+  Result<std::shared_ptr<const DeviceAdapter>> loaded =
+      Error{ErrorKind::unavailable, "Server is shutting down"};
+  call_on_engine([&] {
+    Result<std::unique_ptr<DeviceAdapter>> made = model_.load_adapter(deltas);
+    if (made.ok()) {
+      loaded = std::shared_ptr<const DeviceAdapter>(std::move(made).value());
+    } else {
+      loaded = made.error();
+    }
+  });
+  return loaded;
 }
 
 // Ends the engine: rows get their last events, and readable sessions are sent to the store while the process

@@ -93,7 +93,8 @@ bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique
 }
 
 PrefixRoot StateKeeper::prefix_root(const Sequence& sequence) const {
-  return {sequence.ask.state.initial_state, share_prefixes_ ? std::string() : sequence.request->owner};
+  return {sequence.ask.state.initial_state, share_prefixes_ ? std::string() : sequence.request->owner,
+          sequence.ask.adapter.identity};
 }
 
 // Returns whether the row's session is ready. It is claimed before the lookup: nobody changes it in between.
@@ -144,7 +145,8 @@ int64_t StateKeeper::take_slot() {
 Result<bool> StateKeeper::start_from_session(Sequence& sequence) {
   const StateLink& link = sequence.ask.state;
   if (link.read_session.empty()) return false;
-  FULMAR_ASSIGN(const auto restored, sessions_.restore(*sequence.session.reading, sequence.slot));
+  FULMAR_ASSIGN(const auto restored,
+                sessions_.restore(*sequence.session.reading, sequence.slot, sequence.ask.adapter.identity));
   if (!restored) {
     if (link.must_exist) return no_such_session(link);
     return false;
@@ -308,8 +310,9 @@ Closing StateKeeper::close(Sequence& sequence) {
     }
     settle(sequence.slot);
     const auto fed = static_cast<int64_t>(sequence.feed.size() + sequence.drawn_fed);
-    auto ticket = sessions_.commit(*sequence.session.claim, sequence.slot, sequence.tokens_before + fed,
-                                   sequence.session.turn + 1);
+    auto ticket = sessions_.commit(
+        *sequence.session.claim, sequence.slot,
+        {sequence.tokens_before + fed, sequence.session.turn + 1, sequence.ask.adapter.identity});
     if (ticket.ok()) {
       sequence.session.ticket = std::move(*ticket);
     } else {

@@ -33,6 +33,7 @@ void RunningStep::pack() {
       start_.push_back(static_cast<int32_t>(token_.size()));
       slot_.push_back(static_cast<int32_t>(slot));
       revocable_.push_back(drafts.empty() ? 0 : 1);
+      add_deltas(sequence.ask.adapter);
     };
     feed_slot(sequence.slot);
     for (const int64_t slot : sequence.more_slots) feed_slot(slot);
@@ -57,6 +58,11 @@ void RunningStep::pack() {
   }
 }
 
+void RunningStep::add_deltas(const AdapterUse& use) {
+  deltas_.push_back(use.deltas());
+  if (use.adapter && (adapters_.empty() || adapters_.back() != use.adapter)) adapters_.push_back(use.adapter);
+}
+
 RunningStep::RunningStep(std::vector<StepPart> parts, std::span<const int32_t> drawn)
     : parts_(std::move(parts)), ahead_(true) {
   drawn_.resize(parts_.size());
@@ -67,6 +73,7 @@ RunningStep::RunningStep(std::vector<StepPart> parts, std::span<const int32_t> d
     token_.push_back(-1 - drawn[i]);
     start_.push_back(row + 1);
     slot_.push_back(static_cast<int32_t>(parts_[i].sequence->slot));
+    add_deltas(parts_[i].sequence->ask.adapter);
     wanted_row_.push_back(row);
     wanted_.push_back({.first = row, .count = 1, .draws = true});
   }

@@ -33,7 +33,10 @@ class RunningStep {
   // token of draw number drawn[i].
   RunningStep(std::vector<StepPart> parts, std::span<const int32_t> drawn);
 
-  StepInput input() const { return {token_, start_, slot_, wanted_row_, revocable_}; }
+  StepInput input() const {
+    const auto none = std::span<const SequenceDeltas>();
+    return {token_, start_, slot_, wanted_row_, revocable_, nullptr, adapters_.empty() ? none : deltas_};
+  }
   void take(const StepOutputs& outputs);
   std::span<const StepPart> parts() const { return parts_; }
   bool ahead() const { return ahead_; }
@@ -66,6 +69,7 @@ class RunningStep {
   };
 
   void pack();
+  void add_deltas(const AdapterUse& use);
   void take_drawn_ahead();
   void draw(const StepOutputs& outputs);
   void add_rows(const StepPart& part, int32_t first_row, std::vector<SampleRow>& rows);
@@ -77,6 +81,8 @@ class RunningStep {
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::vector<int32_t> token_, start_, slot_, wanted_row_;
   std::vector<uint8_t> revocable_;
+  std::vector<SequenceDeltas> deltas_;                          // of each sequence
+  std::vector<std::shared_ptr<const DeviceAdapter>> adapters_;  // in use, also where a row is forgotten
   std::deque<PenaltyMemory> memories_;  // of rows after drafts, as if those were accepted
   std::vector<Wanted> wanted_;
   std::vector<std::vector<SampledToken>> drawn_;

@@ -62,6 +62,11 @@ size_t DeviceAdapter::bytes() const {
   return sum;
 }
 
+Status DeviceAdapter::index(Ops& ops) {
+  FULMAR_ASSIGN(deltas_.tables[&ops], ops.index_deltas(deltas_));
+  return {};
+}
+
 Result<Weight> DeviceAdapter::copy(const HostMatrix& matrix, Ops& ops) {
   const size_t element = size_of(matrix.dtype);
   std::vector<std::byte> packed(static_cast<size_t>(matrix.rows * matrix.cols) * element);
@@ -92,7 +97,8 @@ Result<Tensor> DeviceAdapter::copy(std::span<const float> numbers, int64_t cols,
 
 Status DeviceAdapter::add(const HostDelta& delta, const BoundMatrix& matrix, const Slice& slice, Ops& ops) {
   FULMAR_TRY(check_delta(delta, matrix));
-  if (deltas_.contains(matrix.weight.data)) return {};  // ranks of one device share a matrix that is not cut
+  if (deltas_.of.contains(matrix.weight.data))
+    return {};  // ranks of one device share a matrix that is not cut
   Part outputs{0, matrix.out}, inputs{0, matrix.in};
   if (matrix.cut == Cut::outputs) outputs = part_of(slice, matrix.out);
   if (matrix.cut == Cut::vocabulary) outputs = vocabulary_part(slice, matrix.out);
@@ -115,7 +121,7 @@ Status DeviceAdapter::add(const HostDelta& delta, const BoundMatrix& matrix, con
   FULMAR_ASSIGN(own.gain, copy(delta.gain, 1, outputs, ops));
   FULMAR_ASSIGN(own.input_gain, copy(delta.input_gain, 1, inputs, ops));
   FULMAR_ASSIGN(own.blocks, copy(delta.blocks, delta.rank, inputs, ops));
-  deltas_.emplace(matrix.weight.data, own);
+  deltas_.of.emplace(matrix.weight.data, own);
   return {};
 }
 

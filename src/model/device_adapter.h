@@ -37,6 +37,7 @@ class DeviceAdapter {
   // Copies a change of one matrix to the device that has it. Fails where shapes do not fit or memory is
   // short.
   Status add(const HostDelta& delta, const BoundMatrix& matrix, const Slice& slice, Ops& ops);
+  Status index(Ops& ops);  // once its changes are there
   Result<Weight> copy(const HostMatrix& matrix, Ops& ops);
   // Copies whole rows [part] of a matrix with `cols` columns, or nothing of none.
   Result<Tensor> copy(std::span<const float> numbers, int64_t cols, const Part& part, Ops& ops);

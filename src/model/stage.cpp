@@ -46,7 +46,7 @@ Status Stage::add_deltas(std::span<const HostDelta> deltas, DeviceAdapter& adapt
     if (matrix == bound_.end()) continue;
     FULMAR_TRY(adapter.add(delta, matrix->second, slice(), rank_.ops()));
   }
-  return {};
+  return adapter.index(rank_.ops());
 }
 
 bool Stage::binds(const std::string& matrix) const { return bound_.contains(matrix); }

@@ -33,8 +33,13 @@ struct MatrixDelta {
   bool of_wanted = false;  // W is the head: its rows are the wanted rows of a step
 };
 
-// An adapter's changes on all devices of a model, by Weight::data of the matrices.
-using DeltaSet = std::unordered_map<const void*, MatrixDelta>;
+class Ops;
+
+// An adapter's changes on all devices of a model.
+struct DeltaSet {
+  std::unordered_map<const void*, MatrixDelta> of;  // by Weight::data of the matrices
+  std::unordered_map<const Ops*, Buffer> tables;  // what a device's kernels read of them (Ops::index_deltas)
+};
 
 // What a sequence of a step is computed with.
 struct SequenceDeltas {

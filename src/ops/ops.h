@@ -113,6 +113,12 @@ class Ops {
   virtual size_t import_bytes(const HostMatrix& matrix, WeightRole role) const = 0;
   // Converts a matrix to the form that this backend computes with.
   virtual Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) = 0;
+  // Returns memory of the device from which its kernels read a set of deltas; empty where they do not need
+  // any. Fails (unsupported) for a kind of change that the device does not compute.
+  virtual Result<Buffer> index_deltas(const DeltaSet& deltas) {
+    (void)deltas;
+    return Buffer();
+  }
   // Copies numbers into an f32 matrix [rows, cols].
   virtual Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) = 0;
   // Checks a layer of a model `width` wide after its weights are imported; fails where the backend cannot

@@ -114,7 +114,7 @@ class Talk {
     const SessionClaimPtr claim = ladder_->claim(id);
     ASSERT_NE(claim, nullptr);
     const int64_t turn = answered_[id] + 1;
-    if (shelves_[shelf]->commit(*claim, 0, turn, turn).ok()) answered_[id] = turn;
+    if (shelves_[shelf]->commit(*claim, 0, {turn, turn}).ok()) answered_[id] = turn;
     ladder_->release(claim);
   }
   // Asked for, and perhaps never answered.

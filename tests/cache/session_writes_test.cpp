@@ -107,7 +107,7 @@ class SessionWrites : public ::testing::Test {
   void commit(const std::string& id, int64_t turn) {
     const SessionClaimPtr claim = ladder_->claim(id);
     ASSERT_NE(claim, nullptr);
-    ASSERT_TRUE(shelf_->commit(*claim, 0, 5 * turn, turn).ok());
+    ASSERT_TRUE(shelf_->commit(*claim, 0, {5 * turn, turn}).ok());
     ladder_->release(claim);
   }
   void end() {

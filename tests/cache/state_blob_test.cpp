@@ -50,6 +50,15 @@ TEST(StateBlob, ComesBackAsItWas) {
   expect_equal(decode_blob(encode_blob(blob)), blob);
 }
 
+TEST(StateBlob, SaysWhichAdapterMadeIt) {
+  StateBlob blob = small_blob();
+  EXPECT_EQ(decode_blob(encode_blob(blob))->adapter, "");
+  blob.adapter = "nines@4f2a91c0 at 0.5";
+  const auto read = decode_blob(encode_blob(blob));
+  expect_equal(read, blob);
+  EXPECT_EQ(read->adapter, blob.adapter);
+}
+
 TEST(StateBlob, EveryFlippedBitIsNoticed) {
   const std::vector<std::byte> bytes = encode_blob(small_blob());
   for (size_t i = 0; i < bytes.size(); i++) {

@@ -72,7 +72,7 @@ struct Case {
 void commit(SessionShelf& shelf, const std::string& id, int64_t turn) {
   const SessionClaimPtr claim = shelf.ladder().claim(id);
   ASSERT_NE(claim, nullptr);
-  EXPECT_TRUE(shelf.commit(*claim, 0, turn, turn).ok());
+  EXPECT_TRUE(shelf.commit(*claim, 0, {turn, turn}).ok());
   shelf.ladder().release(claim);
 }
 

@@ -54,6 +54,9 @@ class ScriptedEngine : public Engine {
   bool remove_state(const std::string& name) override;
   std::vector<std::string> states() override;
   void clear_prefixes() override {}
+  Result<std::shared_ptr<const DeviceAdapter>> load_adapter(std::span<const HostDelta>) override {
+    return std::make_shared<const DeviceAdapter>();
+  }
 
   // The next submits are refused with this error; nothing ends that.
   void refuse(std::optional<Error> error);
