@@ -13,7 +13,6 @@
 #include "base/meter.h"
 #include "net/json_writer.h"
 #include "net/model_json.h"
-#include "net/unique_json.h"
 
 namespace fulmar {
 namespace {
@@ -118,8 +117,11 @@ class TreeBuilder {
  public:
   TreeBuilder(size_t max_values, bool unique) : values_remaining_(max_values), unique_(unique) {}
 
-  // Returns the name that an object holds twice, where names must be unique; empty: none was found.
-  const std::string& doubled() const { return doubled_; }
+  // Tells which object holds a name twice, where names must be unique; empty: none was found.
+  std::string doubled() const {
+    if (doubled_.empty()) return {};
+    return (place_.empty() ? "the object" : "'" + place_ + "'") + " holds " + doubled_ + " twice";
+  }
 
   // Copies one element. Returns false where there are too many values, or a name is repeated.
   bool build(simdjson::dom::element element, JsonValue& out) {
@@ -165,7 +167,8 @@ class TreeBuilder {
     JsonValue::Array items;
     items.reserve(std::min(array.size(), values_remaining_));
     for (const simdjson::dom::element item : array) {
-      if (!build(item, items.emplace_back())) return false;
+      if (build(item, items.emplace_back())) continue;
+      return stop_within("[" + std::to_string(items.size() - 1) + "]");
     }
     out = JsonValue(std::move(items));
     return true;
@@ -177,7 +180,7 @@ class TreeBuilder {
     for (const auto& [key, item] : object) {
       count_work(key.size());
       auto& member = members.emplace_back(std::string(key), JsonValue());
-      if (!build(item, member.second)) return false;
+      if (!build(item, member.second)) return stop_within(std::string(key.substr(0, kShownName)));
     }
     const size_t written = members.size();
     JsonObject made(std::move(members));
@@ -187,6 +190,13 @@ class TreeBuilder {
     }
     out = JsonValue(std::move(made));
     return true;
+  }
+
+  // Puts the place of a value that was not built before what is known of it. Returns false.
+  bool stop_within(const std::string& place) {
+    const bool member = !place_.empty() && place_.front() != '[';
+    if (!doubled_.empty()) place_ = place + (member ? "." : "") + place_;
+    return false;
   }
 
   static std::string doubled_name(simdjson::dom::object object) {
@@ -200,7 +210,7 @@ class TreeBuilder {
   static constexpr size_t kShownName = 80;
   size_t values_remaining_;
   bool unique_;
-  std::string doubled_;
+  std::string doubled_, place_;
 };
 
 std::optional<double> number_in(std::string_view text) {
@@ -244,7 +254,9 @@ const JsonValue* present(const JsonValue& object, std::string_view field) {
   return value && !value->is_null() ? value : nullptr;
 }
 
-Result<JsonValue> parse(std::string_view text, const JsonLimits& limits, bool unique) {
+}  // namespace
+
+Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (text.size() > limits.max_bytes) {
@@ -263,10 +275,10 @@ Result<JsonValue> parse(std::string_view text, const JsonLimits& limits, bool un
       return invalid_json(reason_for(code, text, limits, scratch));
     }
     JsonValue tree;
-    TreeBuilder builder(limits.max_values, unique);
+    TreeBuilder builder(limits.max_values, !limits.doubled_names);
     if (!builder.build(root, tree)) {
       if (!builder.doubled().empty()) {
-        return invalid_json("an object holds " + builder.doubled() + " twice, wanted each name once");
+        return invalid_json(builder.doubled() + ", wanted each name once");
       }
       return invalid_json("more than " + std::to_string(limits.max_values) + " values");
     }
@@ -274,16 +286,6 @@ Result<JsonValue> parse(std::string_view text, const JsonLimits& limits, bool un
   } catch (const std::exception& failure) {
     return invalid_json(failure.what());
   }
-}
-
-}  // namespace
-
-Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
-  return parse(text, limits, false);
-}
-
-Result<JsonValue> parse_unique_json(std::string_view text, const JsonLimits& limits) {
-  return parse(text, limits, true);
 }
 
 Result<JsonValue> parse_model_json(std::string_view text) {

@@ -18,6 +18,9 @@ struct JsonLimits {
   size_t max_bytes = size_t{64} << 20;
   size_t max_depth = 64;                // of nested arrays and objects
   size_t max_values = size_t{4} << 20;  // values in the whole document; bounds the memory of the tree
+  // Of several members of one name the last counts. Only for texts of which nobody acts on a member that is
+  // lost; else they are an error, which names the member and its object.
+  bool doubled_names = false;
 };
 
 // Parses a document. Every error is of kind invalid and begins "Invalid JSON". Also refuses invalid UTF-8,

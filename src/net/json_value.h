@@ -13,7 +13,8 @@ namespace fulmar {
 
 class JsonValue;
 
-// Members in the order of their first appearance; of equal keys the last value counts.
+// Members in the order of their first appearance; of equal keys the last value counts (parse_json refuses
+// them).
 class JsonObject {
  public:
   using Member = std::pair<std::string, JsonValue>;

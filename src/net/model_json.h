@@ -5,7 +5,7 @@
 
 namespace fulmar {
 
-constexpr JsonLimits kModelJson{.max_depth = 1024};
+constexpr JsonLimits kModelJson{.max_depth = 1024, .doubled_names = true};
 
 // Parses like parse_json within kModelJson, but reads whole numbers beyond 64 bits as the nearest doubles.
 Result<JsonValue> parse_model_json(std::string_view text);

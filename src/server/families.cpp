@@ -5,6 +5,7 @@
 
 #include "server/generate/answer_rules.h"
 #include "server/generate/kept_fields.h"
+#include "server/generate/query_names.h"
 #include "server/native/branch_indices.h"
 #include "server/responses/background_jobs.h"
 #include "server/routes.h"
@@ -16,6 +17,13 @@ void when_stored(Service& service, const std::string& id, std::function<void()> 
   service.families.responses->store.when_tried(id, [then = std::move(then)](bool) { then(); });
 }
 
+UnkeptFields unkept(const Route& route, const HttpRequest& request, const JsonValue& body) {
+  static const KeptFields kept(routes());
+  UnkeptFields found = kept.check(route.path, body);
+  check_query(route, request.query, found);
+  return found;
+}
+
 std::string response_trouble(const Service& service) { return service.families.responses->store.trouble(); }
 
 }  // namespace
@@ -24,7 +32,7 @@ Families make_families(std::shared_ptr<ResponseFamily> responses) {
   return {.constraints = std::make_shared<AnswerConstraints>(),
           .responses = std::move(responses),
           .branches = std::make_shared<BranchIndices>(),
-          .kept = std::make_shared<const KeptFields>(routes()),
+          .unkept = unkept,
           .call_ended = look_for_waiting_responses,
           .when_stored = when_stored,
           .response_trouble = response_trouble};

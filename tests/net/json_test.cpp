@@ -1,11 +1,11 @@
 // Parsing with limits, the tree, and every lenient scalar form.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <limits>
 #include <string>
 
 #include "net/model_json.h"
-#include "net/unique_json.h"
 
 namespace fulmar {
 namespace {
@@ -41,7 +41,9 @@ TEST(ParseJson, EveryKind) {
 }
 
 TEST(ParseJson, ObjectsKeepTheirOrderAndTheLastOfEqualKeys) {
-  const JsonValue value = parsed(R"({"b":1,"a":2,"b":3,"c":null,"a":4})");
+  const auto read = parse_json(R"({"b":1,"a":2,"b":3,"c":null,"a":4})", {.doubled_names = true});
+  ASSERT_TRUE(read.ok());
+  const JsonValue& value = *read;
   std::string order;
   for (const auto& [key, member] : value.as_object().members()) order += key;
   EXPECT_EQ(order, "bac");
@@ -58,7 +60,9 @@ TEST(ParseJson, LargeObjectsFindEveryKey) {
     text += "\"k" + std::to_string(i * 7919 % 5000) + "\":" + std::to_string(i) + ",";
   for (int i = 0; i < 5000; i++) text += "\"k" + std::to_string(i) + "\":" + std::to_string(-i) + ",";
   text += "\"same\":1}";
-  const JsonValue value = parsed(text);
+  const auto read = parse_json(text, {.doubled_names = true});
+  ASSERT_TRUE(read.ok());
+  const JsonValue& value = *read;
   EXPECT_EQ(value.as_object().members().size(), 5001u);
   for (int i = 0; i < 5000; i++) ASSERT_EQ(value.find("k" + std::to_string(i))->as_int64(), -i);
   EXPECT_EQ(value.find("k5000"), nullptr);
@@ -247,17 +251,18 @@ TEST(ParseJson, AByteOrderMarkIsPassedOver) {
   EXPECT_FALSE(parse_json("\xEF\xBB").ok());
 }
 
-TEST(ParseUniqueJson, NamesWhatAnObjectHoldsTwice) {
-  for (const char* text : {R"({"a":1,"b":2,"a":1})", R"([{"c":{"b":{},"a":1,"\u0061":2}}])"}) {
-    const auto value = parse_unique_json(text);
-    ASSERT_FALSE(value.ok()) << text;
-    EXPECT_EQ(value.error().text, "Invalid JSON: an object holds 'a' twice, wanted each name once");
-    EXPECT_TRUE(parse_json(text).ok()) << text;
+TEST(ParseJson, NamesWhatAnObjectHoldsTwice) {
+  const std::pair<const char*, const char*> cases[] = {{R"({"a":1,"b":2,"a":1})", "the object"},
+                                                       {R"([{"c":{"b":{},"a":1,"\u0061":2}}])", "'[0].c'"},
+                                                       {R"({"keys":[7,{"a":true,"a":false}]})", "'keys[1]'"}};
+  for (const auto& [text, place] : cases) {
+    EXPECT_EQ(error_of(text), fmt::format("Invalid JSON: {} holds 'a' twice, wanted each name once", place));
+    EXPECT_TRUE(parse_model_json(text).ok()) << text;
   }
   std::string many = "{";
   for (int i = 0; i < 100; ++i) many += "\"k" + std::to_string(i) + "\":0,";
-  EXPECT_FALSE(parse_unique_json(many + "\"k50\":1}").ok());
-  EXPECT_TRUE(parse_unique_json(many + "\"k\":{\"k\":1}}").ok());
+  EXPECT_FALSE(parse_json(many + "\"k50\":1}").ok());
+  EXPECT_TRUE(parse_json(many + "\"k\":{\"k\":1}}").ok());
 }
 
 }  // namespace

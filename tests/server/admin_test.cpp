@@ -276,6 +276,16 @@ TEST(StateFiles, Errors) {
     EXPECT_TRUE(reply.body.starts_with(R"({"error":")")) << reply.body;
   }
   EXPECT_EQ(rig.post("/v1/state/upload", "{}").status, 400);
+  const std::string file = form(R"(name="file"; filename="a.st")", "x");
+  const std::string whole = file.substr(0, file.rfind("--XX"));
+  const std::pair<std::string, const char*> further[] = {
+      {form(R"(name="file"; filename="b.st")", "y"), "a second 'file'"},
+      {form(R"(name="state_id")", "y"), "a field 'state_id'; wanted 'file' alone"}};
+  for (const auto& [part, named] : further) {
+    const Reply reply = rig.post("/v1/state/upload", whole + part, form_header());
+    EXPECT_EQ(reply.status, 400) << named;
+    EXPECT_NE(reply.body.find(named), std::string::npos) << reply.body;
+  }
   EXPECT_EQ(rig.post("/v1/state/delete", "{}").status, 400);
   EXPECT_EQ(rig.get("/v1/state/list").body, R"({"object":"list","data":[]})");
 }

@@ -124,6 +124,33 @@ TEST(Control, PauseAndResume) {
   EXPECT_EQ(rig.post("/v1/server/resume", "{}").body, R"({"error":"Missing request_id"})");
 }
 
+TEST(Control, NothingIsSteeredByARequestThatIsNotUnderstood) {
+  ServerRig rig;
+  rig.engine.hold_after(1);
+  OpenStream stream(rig, "/v1/chat/completions", kChatStream);
+  ASSERT_TRUE(stream.wait_for("He"));
+  const std::string id = stream.request_id();
+  for (const std::string path : {"/v1/server/stop", "/v1/server/pause"}) {
+    for (const std::string body : {R"({"requst_id":"x"})", R"({"request_id":"x","id":"y"})", R"({"ID":7})",
+                                   R"({"params":{"requst_id":"x"}})"}) {
+      const Reply reply = rig.post(path, body);
+      EXPECT_EQ(reply.status, 400) << path << body;
+      EXPECT_NE(reply.body.find("it takes request_id"), std::string::npos) << reply.body;
+    }
+    EXPECT_EQ(rig.post(path + "?request_id=x", "").status, 400) << path;
+  }
+  EXPECT_NE(rig.get("/v1/server/status").body.find(id), std::string::npos) << "it goes on";
+  rig.post("/v1/server/pause", R"({"request_id":")" + id + "\"}");
+  stream.wait_end();
+  const Reply other = rig.post("/v1/server/resume", R"({"session_id":"other","request_id":")" + id + "\"}");
+  EXPECT_EQ(other.status, 400);
+  EXPECT_NE(other.body.find("'session_id' is 'other', but the request '" + id + "' has no session"),
+            std::string::npos)
+      << other.body;
+  rig.engine.hold_after(-1);
+  EXPECT_EQ(rig.post("/v1/server/resume", R"({"request_id":")" + id + "\"}").status, 200);
+}
+
 TEST(Control, DisconnectCancels) {
   ServerRig rig;
   rig.engine.hold_after(2);

@@ -83,6 +83,10 @@ TEST(ApiKeys, WhatCannotBeUsedIsNamed) {
        "'a' administers and lists routes"},
       {R"({"keys":[)" + entry("") + "," + entry("") + "]}", "keys[1]: the name 'a' is there twice"},
       {R"({"keys":[)" + entry("") + R"(,{"name":"b","hash":")" + hash + "\"}]}", "the key of 'b'"},
+      {R"({"keys":[)" + entry("") + R"(,{"name":"b","admin":true,"admin":false}]})",
+       "'keys[1]' holds 'admin' twice"},
+      {R"({"keys":[],"keys":[]})", "the object holds 'keys' twice"},
+      {R"({"keys":[],"key":[]})", "'key' is no member of the file"},
   };
   for (const auto& each : kCases) {
     const auto keys = parse_api_keys(each.text);

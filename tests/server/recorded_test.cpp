@@ -113,7 +113,8 @@ const Record kRecords[] = {
      R"({"error":{"message":"'input_prefix' and 'input_suffix' are required","type":"invalid_request_error",)"
      R"("param":"input_prefix","code":"missing_input"}})"},
     {"POST", "/apply-template", FULMAR_CHAT_BODY,
-     R"({"prompt":"User: hi\n\nAssistant:","template":"world","tokens":20,"pad_zero":false,"stop":["\n\nUser:","\nUser:"]})"},
+     R"({"prompt":"User: hi\n\nAssistant:","template":"world","tokens":20,"pad_zero":false,"stop":["\n\nUser:","\nUser:"],)"
+     R"("warnings":["not kept on this route: 'max_tokens'"]})"},
     {"GET", "/v1/adapters", "", kNoAdapterAnswer},
     {"POST", "/v1/adapters", "{}", kNoAdapterAnswer},
     {"DELETE", "/v1/adapters", "{}", kNoAdapterAnswer},

@@ -83,7 +83,7 @@ class Asked {
     request.method = method;
     request.path = path_with(path, argument);
     request.body = std::move(body);
-    auto state = std::make_shared<ExchangeState>(std::move(request), BodyLease(), inbox_, size_t{4} << 20);
+    auto state = std::make_shared<ExchangeState>(std::move(request), ClientLease(), inbox_, size_t{4} << 20);
     for (const Route& route : routes()) {
       if (route.method != method || route.path != path) continue;
       Call::dispatch(

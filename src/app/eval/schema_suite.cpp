@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/read_file.h"
-#include "net/json.h"
+#include "net/model_json.h"
 #include "net/json_writer.h"
 
 extern char** environ;
@@ -101,7 +101,7 @@ bool is_json(std::string_view content) {
     checked += number ? "0" : token;
     checked += ' ';
   }
-  return parse_json(checked, {.max_depth = 1024}).ok();
+  return parse_json(checked, kModelJson).ok();
 }
 
 std::optional<std::vector<std::string_view>> items_of(std::string_view json) {

@@ -18,10 +18,12 @@ inline constexpr FieldTable kLoadFields{
      {"vocab_filename", Takes::text(), "vocabulary"},
      {"endtoken", Takes::text(), "text that ends turns besides the usual ones, with escapes as in Python"},
      {"template", Takes::text(), "of models that are not RWKV: ignored"},
+     {"rope_theta", Takes::any(), "likewise"},
      {"adapter_filename", Takes::any(), "refused: there are no adapters"}}};
 inline constexpr FieldTable kLoadStateFields{
     "tuned_state",
     {{"state_filename", Takes::text(), "file"}, {"state_viewname", Takes::text(), "its name"}}};
+inline constexpr FieldTable kUnloadFields{"unload", {{"dummy", Takes::any(), "ignored"}}};
 inline constexpr FieldTable kLoadedFields{"loaded", {{"model_viewname", Takes::any(), "which; absent: all"}}};
 inline constexpr FieldTable kAvailableFields{"available", {{"model", Takes::text(), "its name"}}};
 

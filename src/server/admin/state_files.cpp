@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 
 #include "base/log.h"
@@ -14,6 +13,8 @@
 
 namespace fulmar {
 namespace {
+
+constexpr size_t kLongestNamed = 80;  // bytes of a field's name in an error
 
 // Writes a file's members for lists and uploads.
 void write_file(JsonWriter& json, const StateFile& file) {
@@ -31,6 +32,14 @@ void write_file(JsonWriter& json, const StateFile& file) {
       .member("created_ms", file.created_ms)
       .member("uploaded_at",
               time_text(std::chrono::system_clock::time_point(std::chrono::milliseconds(file.created_ms))));
+}
+
+// Returns the fault of a part of a form that is not its one file.
+ApiError further_part(const FormPart& part) {
+  const std::string name = part.name.substr(0, kLongestNamed);
+  if (part.name == "file") return bad_value("the form has a second 'file'; wanted one", "file");
+  return bad_value(fmt::format("the form has a field '{}'; wanted 'file' alone", name), name,
+                   "unsupported_parameter");
 }
 
 // Returns the id that a request names in its body, URL or header; all that are given must agree.
@@ -55,9 +64,13 @@ std::string named_state(Fields& fields, const HttpRequest& request) {
 void upload_state_file(std::shared_ptr<Call> call) {
   const auto parts = parse_form(call->request().headers.get("Content-Type"), call->bytes());
   if (!parts) return call->fail(api_error(parts.error()));
-  const auto file =
-      std::find_if(parts->begin(), parts->end(), [](const FormPart& part) { return part.name == "file"; });
-  if (file == parts->end() || file->filename.empty()) {
+  const FormPart* file = nullptr;
+  for (const FormPart& part : *parts) {
+    const bool first = part.name == "file" && !file;
+    if (!first) return call->fail(further_part(part));
+    file = &part;
+  }
+  if (!file || file->filename.empty()) {
     return call->fail(bad_value("the form has no field 'file' with a file name", "file"));
   }
   // The call keeps the bytes for as long as the job runs.

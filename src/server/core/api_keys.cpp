@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/rand.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -111,6 +112,17 @@ Error system_error(const std::filesystem::path& path, std::string_view action) {
                fmt::format("key file '{}': cannot {}: {}", path.string(), action, std::strerror(errno))};
 }
 
+// Gives a new file the owner, the group and the mode of the one that it is to replace, if there is one.
+Status take_after(int file, const std::filesystem::path& old) {
+  struct stat wanted {
+  }, own{};
+  if (::stat(old.c_str(), &wanted) != 0) return errno == ENOENT ? Status() : system_error(old, "look at");
+  if (::fstat(file, &own) != 0) return system_error(old, "write beside");
+  const bool same = own.st_uid == wanted.st_uid && own.st_gid == wanted.st_gid;
+  if (!same && ::fchown(file, wanted.st_uid, wanted.st_gid) != 0) return system_error(old, "keep the owner");
+  return ::fchmod(file, wanted.st_mode & 07777) == 0 ? Status() : system_error(old, "keep the mode");
+}
+
 // Writes everything and closes.
 Status fill(int file, std::string_view text, const std::filesystem::path& path) {
   while (!text.empty()) {
@@ -164,6 +176,10 @@ Result<std::vector<ApiKey>> parse_api_keys(std::string_view text) {
   FULMAR_ASSIGN(const JsonValue file, parse_json(text, {.max_bytes = kMostBytes}));
   FULMAR_ASSIGN(const JsonValue::Array* entries, get_array(file, "keys"));
   if (!entries) return Error{ErrorKind::invalid, "'keys' is missing; wanted {\"keys\":[...]}"};
+  for (const auto& [name, value] : file.as_object().members()) {
+    if (name != "keys")
+      return Error{ErrorKind::invalid, fmt::format("'{}' is no member of the file; wanted 'keys'", name)};
+  }
   if (entries->size() > kMostKeys) {
     return Error{ErrorKind::invalid,
                  fmt::format("'keys' holds {} entries; at most {} are allowed", entries->size(), kMostKeys)};
@@ -214,12 +230,25 @@ Result<std::vector<ApiKey>> read_api_keys(const std::filesystem::path& path) {
   return Error{keys.error().kind, fmt::format("key file '{}': {}", path.string(), keys.error().text)};
 }
 
+std::filesystem::path behind_links(std::filesystem::path path) {
+  constexpr int kMostLinks = 40;
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(path, error); ++i) {
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    path = target.is_absolute() ? target : path.parent_path() / target;
+  }
+  return path;
+}
+
 Status write_api_keys(const std::filesystem::path& path, const std::vector<ApiKey>& keys) {
-  std::string beside = path.string() + ".XXXXXX";
+  const std::filesystem::path target = behind_links(path);
+  std::string beside = target.string() + ".XXXXXX";
   const int file = ::mkstemp(beside.data());  // of mode 0600
   if (file < 0) return system_error(path, "write beside");
+  const Status like = take_after(file, target);
   Status written = fill(file, format_api_keys(keys), path);
-  if (written.ok() && ::rename(beside.c_str(), path.c_str()) != 0) written = system_error(path, "replace");
+  if (!like.ok()) written = like;
+  if (written.ok() && ::rename(beside.c_str(), target.c_str()) != 0) written = system_error(path, "replace");
   if (!written.ok()) ::unlink(beside.c_str());
   return written;
 }

@@ -45,7 +45,10 @@ std::string format_api_keys(const std::vector<ApiKey>& keys);
 
 // Reads at most 16 MiB. Errors name the file.
 Result<std::vector<ApiKey>> read_api_keys(const std::filesystem::path& path);
-// Replaces the file as a whole; readable by its owner alone.
+// Returns the path of the file that symbolic links at `path` lead to; it need not exist.
+std::filesystem::path behind_links(std::filesystem::path path);
+// Replaces the file behind links as a whole, with its owner, group and mode; a new one is readable by its
+// owner alone. Fails where the owner cannot be kept.
 Status write_api_keys(const std::filesystem::path& path, const std::vector<ApiKey>& keys);
 
 }  // namespace fulmar

@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "net/cross_site.h"
 #include "net/gzip.h"
+#include "net/json.h"
 #include "net/secret.h"
-#include "net/unique_json.h"
 #include "net/worker_proof.h"
 #include "server/core/warnings.h"
 
@@ -168,6 +168,8 @@ void Call::serve(std::shared_ptr<Call> self) {
     return fail({413, body.error().text, {}, "too_large", {}});
   }
   if (!body) return fail(bad_value(body.error().text, {}, "invalid_json"));
+  unkept_ = service_->families.unkept(route_, request(), body_);
+  if (unkept_.fault && unkept_.at_once) return fail(*unkept_.fault);
   if (!route_.waits || thread_ == ThreadKind::sessions) return route_.handle(std::move(self));
   resume(
       self, keep_body(), [self] { self->route_.handle(self); }, ThreadKind::sessions);
@@ -188,7 +190,7 @@ Result<JsonValue> Call::read_body() {
   }
   if (route_.takes_bytes) bytes_ = std::move(text);
   if (route_.takes_bytes || text.empty()) return nothing;
-  FULMAR_ASSIGN(JsonValue body, parse_unique_json(text, JsonLimits{.max_bytes = limits.max_body_bytes}));
+  FULMAR_ASSIGN(JsonValue body, parse_json(text, JsonLimits{.max_bytes = limits.max_body_bytes}));
   if (body.is_object()) return body;
   return Error{ErrorKind::invalid, "Invalid JSON: found " + describe(body) + ", wanted an object"};
 }
@@ -265,6 +267,8 @@ void Call::respond_json(std::string body, int status) {
   HttpResponse response;
   response.status = status;
   response.body = std::move(body);
+  const bool holds = status == 200 && route_.method != "GET" && family_ != Family::anthropic;
+  if (holds) add_warnings(response.body, unkept_.warnings);
   respond(std::move(response));
 }
 
@@ -272,6 +276,7 @@ void Call::fail(const ApiError& error) { respond(error_response(family_, error))
 
 void Call::add_common_headers(Headers& headers) const {
   add_cors_headers(headers, request(), false);
+  add_warning_headers(headers, unkept_.warnings);
   add_warning_headers(headers, warnings_of_route(service_->options, route_.path));
 }
 

@@ -39,6 +39,9 @@ class Call {
   // Returns the body as an object; empty when the request had none and after the handler has returned.
   const JsonValue& body() const { return body_; }
   const std::string& bytes() const { return bytes_; }  // the body of routes that take bytes
+  // Returns what the answer has to tell of fields that this route does not use, and the fault of one with
+  // which the handler ends the call where it finds no other.
+  const UnkeptFields& unkept() const { return unkept_; }
   const std::string& argument() const { return argument_; }
   std::chrono::steady_clock::time_point arrived() const { return arrived_; }
   bool trusted() const { return caller_.known; }  // has shown a key, or none is asked for
@@ -93,6 +96,7 @@ class Call {
   // Counts the outcome by the status, or as told.
   void respond(HttpResponse response);
   void respond(HttpResponse response, Outcome outcome);
+  // Adds the member `warnings` to a 200; the answers to GET and Anthropic's have none.
   void respond_json(std::string body, int status = 200);
   void fail(const ApiError& error);
 
@@ -117,6 +121,7 @@ class Call {
   const std::chrono::steady_clock::time_point arrived_ = std::chrono::steady_clock::now();
   JsonValue body_{JsonObject{}};
   std::string bytes_;
+  UnkeptFields unkept_;
   Family family_;
   Caller caller_;
   Owner owner_{.name = std::string(kNobody)};

@@ -22,7 +22,8 @@ struct Takes {
 
   Type type = Type::any;
   double least = -kOpen, most = kOpen;
-  std::string_view words = {};  // of a word: those that it may be, "auto none"
+  std::string_view words = {};    // of a word: those that it may be, "auto none"
+  std::string_view members = {};  // of a list, object or any: what is read of it (generate/member_shape.h)
 
   static constexpr Takes boolean() { return {Type::boolean}; }
   static constexpr Takes integer(double least = -kOpen, double most = kOpen) {
@@ -35,10 +36,15 @@ struct Takes {
   static constexpr Takes text() { return {Type::text}; }
   static constexpr Takes word(std::string_view words) { return {Type::word, -kOpen, kOpen, words}; }
   static constexpr Takes texts() { return {Type::texts}; }  // or one text
-  static constexpr Takes list() { return {Type::list}; }
+  static constexpr Takes list(std::string_view members) { return {Type::list, -kOpen, kOpen, {}, members}; }
   static constexpr Takes numbers() { return {Type::numbers}; }
-  static constexpr Takes object() { return {Type::object}; }
-  static constexpr Takes any() { return {Type::any}; }  // several types, which its text names
+  static constexpr Takes object(std::string_view members) {
+    return {Type::object, -kOpen, kOpen, {}, members};
+  }
+  // Takes several types, which its text names.
+  static constexpr Takes any(std::string_view members = "any") {
+    return {Type::any, -kOpen, kOpen, {}, members};
+  }
 };
 
 struct Field {

@@ -202,7 +202,7 @@ void Fields::fail_type(std::string_view name, const JsonValue& found, std::strin
 }
 
 void Fields::fail_range(const Field& field, const JsonValue& found, std::string_view what) {
-  const auto [type, least, most, words] = field.takes;
+  const double least = field.takes.least, most = field.takes.most;
   std::string wanted(what);
   if (least > -Takes::kOpen && most >= Takes::kOpen) {
     wanted += fmt::format(" of at least {:g}", least);

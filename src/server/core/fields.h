@@ -24,7 +24,7 @@ std::vector<std::string_view> words_of(std::string_view text, char between);
 // What every body may hold beside its route's fields.
 inline constexpr FieldTable kBodyFields{"body",
                                         {{"password", Takes::any(), "the key, where no header holds it"},
-                                         {"params", Takes::object(), "further fields, as at the top"}}};
+                                         {"params", Takes::object("any"), "further fields, as at the top"}}};
 
 // A field is looked up at the top of the body, then in its object `params` (nested defaults of some clients).
 // In both it has to be the same. null counts as absent. After a fault every getter keeps answering, so that

@@ -30,6 +30,8 @@ struct RouteNote {
   std::string_view summary;
   FieldGroups fields = {};  // of its body, beside kBodyFields
   Answers answers = {};
+  // Names of the parameters of its URL that it reads; those after a "!" are refused. "after limit !stream"
+  std::string_view query = {};
 };
 
 struct Route {

@@ -13,6 +13,7 @@
 #include "server/core/metrics.h"
 #include "server/core/options.h"
 #include "server/core/route.h"
+#include "server/core/unkept.h"
 #include "server/models/model_admin.h"
 #include "server/models/served_model.h"
 
@@ -20,7 +21,6 @@ namespace fulmar {
 
 class AnswerConstraints;
 class BranchIndices;
-class KeptFields;
 struct ResponseFamily;
 struct Service;
 
@@ -30,7 +30,8 @@ struct Families {
   std::shared_ptr<AnswerConstraints> constraints;
   std::shared_ptr<ResponseFamily> responses;
   std::shared_ptr<BranchIndices> branches;
-  std::shared_ptr<const KeptFields> kept;
+  // Looks for what a request to that route holds and the route does not use. Called before its handler.
+  UnkeptFields (*unkept)(const Route& route, const HttpRequest& request, const JsonValue& body);
   // Called after each call, which may have left room in the engine or a model.
   void (*call_ended)(const std::shared_ptr<Service>& service);
   // Calls `then` once what was made under a request's id has been tried to store; at once where nothing was.

@@ -72,12 +72,27 @@ struct AnswerRules {
   bool any_text() const { return !is_json() && !is_plain() && calls.empty(); }
 };
 
+// Of tools in either form; those of other types are left out of the request.
+inline constexpr std::string_view kNestedToolMembers =
+    R"([{"?":{"function":{"":"type","function":{"":"name description parameters strict"}}}}])";
+inline constexpr std::string_view kFlatToolMembers =
+    R"([{"?":{"function":{"":"type name description parameters strict"}}}])";
+inline constexpr std::string_view kToolChoiceMembers =
+    R"({"":"type name mode","function":{"":"name"},"tools":[{"":"type name","function":{"":"name"}}],)"
+    R"("allowed_tools":{"":"mode","tools":[{"":"type name","function":{"":"name"}}]}})";
+
 // What read_tools reads.
 inline constexpr FieldTable kToolFields{
     "tools",
-    {{"tools", Takes::list(), "functions that may be called"},
-     {"tool_choice", Takes::any(), "\"auto\", \"none\", \"required\" or a function"},
+    {{"tools", Takes::list(kNestedToolMembers), "functions that may be called"},
+     {"tool_choice", Takes::any(kToolChoiceMembers), "\"auto\", \"none\", \"required\" or a function"},
      {"parallel_tool_calls", Takes::boolean(), "several calls in one answer", "true"}}};
+// What it reads where functions lie flat.
+inline constexpr FieldTable kFlatToolFields{
+    "flat_tools",
+    {{"tools", Takes::list(kFlatToolMembers), "functions that may be called"},
+     kToolFields.list[1],
+     kToolFields.list[2]}};
 
 // Reads the object `response_format`, or text.format of /v1/responses, where the schema lies beside the type.
 // A schema without "strict": true may be loosened where it cannot be enforced.

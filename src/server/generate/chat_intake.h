@@ -11,19 +11,27 @@
 
 namespace fulmar {
 
+// Of the messages of a chat. Earlier thinking is not fed again.
+inline constexpr std::string_view kChatMessageMembers =
+    R"([{"":"role name tool_call_id cache_control ~refusal ~annotations ~reasoning ~reasoning_content )"
+    R"(!function_call !images !audio !prefix !partial",)"
+    R"("content":[{"?":{"text":{"":"type text cache_control"}}}],)"
+    R"("tool_calls":[{"":"id type index","function":{"":"name arguments"}}]}])";
+inline constexpr std::string_view kTemplateArguments = R"({"":"enable_thinking"})";
+
 // What read_messages, read_think_mode and render_messages read.
 inline constexpr FieldTable kMessageFields{
     "messages",
-    {{"messages", Takes::list(), "the conversation: objects with role and content"},
+    {{"messages", Takes::list(kChatMessageMembers), "the conversation: objects with role and content"},
      {"system", Takes::text(), "stands before the system messages"}}};
 inline constexpr FieldTable kThinkFields{
     "thinking",
     {{"think_type", Takes::text(), "none, fast, free, en, enShort, enLong, preferChinese"},
      {"think", Takes::boolean(), "whether the model thinks first"},
      {"enable_think", Takes::boolean(), "likewise"},
-     {"chat_template_kwargs", Takes::object(), "enable_thinking: likewise"},
+     {"chat_template_kwargs", Takes::object(kTemplateArguments), "enable_thinking: likewise"},
      {"reasoning_effort", Takes::text(), "none, minimal, low, medium, high or xhigh"},
-     {"reasoning", Takes::any(), "effort: as reasoning_effort"},
+     {"reasoning", Takes::any(R"({"":"effort"})"), "effort: as reasoning_effort"},
      {"force_reasoning", Takes::boolean(), "keeps a think block from being closed at once"}}};
 inline constexpr FieldTable kWordingFields{
     "wording",

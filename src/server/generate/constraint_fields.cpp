@@ -8,7 +8,7 @@
 #include <iterator>
 #include <utility>
 
-#include "net/unique_json.h"
+#include "net/json.h"
 
 namespace fulmar {
 namespace {
@@ -33,7 +33,7 @@ void read_schema(Fields& fields, const JsonValue& value, std::string_view name, 
     rules.schema = value;
     return;
   }
-  const auto parsed = value.is_string() ? parse_unique_json(value.as_string()) : Error{};
+  const auto parsed = value.is_string() ? parse_json(value.as_string()) : Error{};
   if (parsed && (parsed->is_object() || parsed->is_bool())) {
     rules.schema = *parsed;
     return;
@@ -176,6 +176,13 @@ void check_structured_outputs(Fields& fields) {
   }
 }
 
+// Returns what is read of the object of that name. Members of structured_outputs are judged above.
+constexpr std::string_view members_of(std::string_view name) {
+  if (name == "response_format" || name == "output_format") return kFormatMembers;
+  if (name == "text") return kTextMembers;
+  return name == "output_config" ? kOutputMembers : "any";
+}
+
 // The first parts of their names, each once; of the rest, the array's end holds none.
 constexpr auto kMembers = [] {
   std::pair<std::array<Field, std::size(kFields)>, size_t> members{};
@@ -185,7 +192,7 @@ constexpr auto kMembers = [] {
     bool known = false;
     for (size_t i = 0; i < count; ++i) known = known || list[i].name == name;
     const bool whole = name == field.name;
-    const Field member{name, whole ? Takes::any() : Takes::object(),
+    const Field member{name, whole ? Takes::any(members_of(name)) : Takes::object(members_of(name)),
                        !whole                ? "docs/structured-output.md lists its members"
                        : field.takes.empty() ? "refused"
                                              : field.takes};

@@ -12,6 +12,16 @@
 
 namespace fulmar {
 
+// Of a form of answers, and of the objects that hold one.
+inline constexpr std::string_view kFormatMembers =
+    R"({"":"type schema name description strict","json_schema":{"":"name description schema strict"}})";
+inline constexpr std::string_view kTextMembers =
+    R"({"":"verbosity","format":{"":"type schema name description strict",)"
+    R"("json_schema":{"":"name description schema strict"}}})";
+inline constexpr std::string_view kOutputMembers =
+    R"({"":"effort","format":{"":"type schema name description strict",)"
+    R"("json_schema":{"":"name description schema strict"}}})";
+
 // How JSON is written where the answer has to be some.
 inline constexpr FieldTable kWhitespaceFields{
     "JSON",

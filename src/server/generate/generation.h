@@ -32,7 +32,7 @@ inline constexpr FieldTable kRowFields{
      {"ignore_eos", Takes::boolean(), "goes on to max_tokens whatever comes", "false"},
      {"seed", Takes::seed(), "equal seeds draw equally; absent: another one each time"},
      {"stream", Takes::boolean(), "answers in events"},
-     {"stream_options", Takes::object(), "include_usage: figures in the last event"},
+     {"stream_options", Takes::object(R"({"":"include_usage"})"), "include_usage: figures in the last event"},
      {"chunk_size", Takes::integer(), "tokens of one event; below 1 means 1"},
      {"pad_zero", Takes::boolean(), "begins prompts with token 0"},
      {"use_prefix_cache", Takes::boolean(), "takes what an earlier prompt left", "true"},
@@ -53,7 +53,7 @@ inline constexpr FieldTable kSamplingFields{
      {"alpha_frequency", Takes::number(-kMaxPenalty, kMaxPenalty), "as frequency_penalty"},
      {"alpha_decay", Takes::number(0, 1), "as penalty_decay"},
      {"temperature_last", Takes::boolean(), "temperature after top_k and top_p", "false"},
-     {"logit_bias", Takes::object(), "token id to a number from -100 to 100"}}};
+     {"logit_bias", Takes::object("any"), "token id to a number from -100 to 100"}}};
 
 // Stops that apply when a request names none. The end token applies always.
 enum class DefaultStops : uint8_t {

@@ -15,7 +15,6 @@
 #include "server/core/warnings.h"
 #include "server/generate/answer_rules.h"
 #include "server/generate/constraint_fields.h"
-#include "server/generate/kept_fields.h"
 #include "server/generate/session_ids.h"
 
 namespace fulmar {
@@ -272,8 +271,7 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
     refuse_session(fields, call->request().headers);
     if (fields.failed()) return call->fail(fields.fault());
   }
-  const UnkeptFields unkept = call->service().families.kept->check(call->route().path, call->body());
-  if (unkept.fault) return call->fail(*unkept.fault);
+  if (call->unkept().fault) return call->fail(*call->unkept().fault);
   CompiledRules rules;
   if (const auto fault = constrain(service, call->owner().name, submission, rules)) return call->fail(*fault);
 
@@ -287,7 +285,8 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   options.refuse_if_never_run = submission.refuse_if_never_run;
   options.split = split_of(submission);
   options.warnings = std::move(rules.warnings);
-  options.warnings.insert(options.warnings.end(), unkept.warnings.begin(), unkept.warnings.end());
+  const std::vector<std::string>& unkept = call->unkept().warnings;
+  options.warnings.insert(options.warnings.end(), unkept.begin(), unkept.end());
   add_idle(submission, options.warnings);
   if (!submission.state.read_session.empty() && !submission.state.servers_own) {
     for (std::string& text : warnings_of_sessions(service.options)) {

@@ -31,7 +31,7 @@ inline constexpr FieldTable kModelFields{
      {"mrss_gatingweight", Takes::numbers(), "weights of the states that a mixture is made of"}}};
 inline constexpr FieldTable kAccountFields{
     "account",
-    {{"metadata", Takes::object(), "at most 16 texts"},
+    {{"metadata", Takes::object("any"), "at most 16 texts"},
      {"service_tier", Takes::word("auto default flex scale priority"), "all are served alike"}}};
 
 // Finds the model that the request names, with its tuned state or mixture of states, from the fields `model`,

@@ -18,12 +18,12 @@ inline constexpr FieldTable kInfillFields{
     "llama_hole",
     {{"input_prefix", Takes::text(), "text before the hole"},
      {"input_suffix", Takes::text(), "text after it"},
-     {"input_extra", Takes::list(), "filename and text of further files"},
+     {"input_extra", Takes::list(R"([{"":"filename text"}])"), "filename and text of further files"},
      {"prompt", Takes::text(), "how the middle begins"}}};
 
 inline constexpr JsonShape kAppliedTemplate{
     "applied_template",
-    R"({"prompt":"string","template":"string","tokens":"integer","pad_zero":"boolean","stop":["string"]})"};
+    R"({"prompt":"string","template":"string","tokens":"integer","pad_zero":"boolean","stop":["string"],"warnings?":["string"]})"};
 
 void llama_completion(std::shared_ptr<Call> call);  // POST /completion
 void llama_infill(std::shared_ptr<Call> call);      // POST /infill

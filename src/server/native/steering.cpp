@@ -1,6 +1,8 @@
 // Looks for requests on every loaded model: request ids are unique in the process.
 #include "server/native/steering.h"
 
+#include <fmt/format.h>
+
 #include "server/generate/intake.h"
 #include "server/native/native_writer.h"
 #include "server/status/status.h"
@@ -21,11 +23,15 @@ bool cancel_everything(const Call& call) {
   return stopped > 0;
 }
 
-ServedModelPtr model_with_paused(const Call& call, const std::string& id) {
+// Finds the model of a paused request, and the request's session.
+ServedModelPtr model_with_paused(const Call& call, const std::string& id, std::string& session) {
   for (ServedModelPtr& model : call.service().models.all()) {
     const EngineStats stats = model->engine->stats();
     for (const RequestStatus& request : stats.paused) {
-      if (request.id == id && call.owner().sees(request.owner)) return model;
+      if (request.id == id && call.owner().sees(request.owner)) {
+        session = request.session;
+        return model;
+      }
     }
   }
   return nullptr;
@@ -85,8 +91,14 @@ void resume_request(std::shared_ptr<Call> call) {
   if (!fields.failed() && id.empty()) fields.fail(bad_value("Missing request_id"));
   const std::string name = model_name(fields, "rwkv7");
   if (fields.failed()) return call->fail(fields.fault());
-  const ServedModelPtr model = model_with_paused(*call, id);
+  std::string own_session;
+  const ServedModelPtr model = model_with_paused(*call, id, own_session);
   if (!model) return call->fail({404, "Paused request not found", {}, "not_found", {}});
+  if (!session.empty() && session != id && session != own_session) {
+    return call->fail(bad_value(fmt::format("'session_id' is '{}', but the request '{}' has {}", session, id,
+                                            own_session.empty() ? "no session" : "'" + own_session + "'"),
+                                "session_id"));
+  }
 
   if (const auto refused = call->take_rows(1, 0)) return call->fail(*refused);
   ReplyOptions options;

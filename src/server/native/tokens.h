@@ -15,13 +15,14 @@ inline constexpr FieldTable kTokenizeFields{
     {{"content", Takes::text(), "text"},
      {"add_special", Takes::boolean(), "token 0 in front", "false"},
      {"with_pieces", Takes::boolean(), "each id with its text", "false"}}};
-inline constexpr FieldTable kDetokenizeFields{"detokenize", {{"tokens", Takes::list(), "ids"}}};
+inline constexpr FieldTable kDetokenizeFields{"detokenize", {{"tokens", Takes::list("any"), "ids"}}};
 inline constexpr FieldTable kCountFields{"count", {{"text", Takes::text(), "or messages, or contents"}}};
 
 inline constexpr JsonShape kTokens{
-    "tokens", R"({"tokens":[{"|":["integer",{"id":"integer","piece":{"|":["string",["integer"]]}}]}]})"};
-inline constexpr JsonShape kContent{"content", R"({"content":"string"})"};
-inline constexpr JsonShape kTokenCount{"token_count", R"({"tokens":"integer"})"};
+    "tokens", R"({"tokens":[{"|":["integer",{"id":"integer","piece":{"|":["string",["integer"]]}}]}],)"
+              R"("warnings?":["string"]})"};
+inline constexpr JsonShape kContent{"content", R"({"content":"string","warnings?":["string"]})"};
+inline constexpr JsonShape kTokenCount{"token_count", R"({"tokens":"integer","warnings?":["string"]})"};
 
 void tokenize(std::shared_ptr<Call> call);      // /tokenize
 void detokenize(std::shared_ptr<Call> call);    // /detokenize

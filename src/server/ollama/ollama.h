@@ -10,17 +10,24 @@ namespace fulmar {
 
 class Call;
 
+// Of the messages of a chat. Earlier thinking is not fed again.
+inline constexpr std::string_view kOllamaMessageMembers =
+    R"([{"":"role content tool_name images ~thinking",)"
+    R"("tool_calls":[{"":"id type","function":{"":"name arguments index"}}]}])";
+
 inline constexpr FieldTable kOllamaFields{
     "ollama",
     {{"model", Takes::text(), "with or without a tag \":latest\""},
      {"name", Takes::text(), "as model"},
      {"stream", Takes::boolean(), "lines of JSON", "true"},
      {"state_id", Takes::any(), "tuned state that the answer starts from"},
-     {"chat_template_kwargs", Takes::any(), "enable_thinking: whether the model thinks first"},
+     {"chat_template_kwargs", Takes::any(R"({"":"enable_thinking"})"),
+      "enable_thinking: whether the model thinks first"},
      {"think", Takes::any(), "true, false, or low, medium, high"},
-     {"options", Takes::object(), "num_predict, temperature, top_k, top_p, min_p, seed, stop, penalties"}}};
-inline constexpr FieldTable kOllamaChatFields{"ollama_chat",
-                                              {{"messages", Takes::list(), "role, content, tool_calls"}}};
+     {"options", Takes::object("any"),
+      "num_predict, temperature, top_k, top_p, min_p, seed, stop, penalties"}}};
+inline constexpr FieldTable kOllamaChatFields{
+    "ollama_chat", {{"messages", Takes::list(kOllamaMessageMembers), "role, content, tool_calls"}}};
 inline constexpr FieldTable kOllamaGenerateFields{
     "ollama_prompt",
     {{"prompt", Takes::text(), "what the user says"},
@@ -46,7 +53,7 @@ inline constexpr JsonShape kOllamaModels{
 inline constexpr JsonShape kOllamaModel{
     "ollama.model",
     R"({"modelfile":"string","parameters":"string","template":"string","details":"@ollama.details",)"
-    R"("model_info":{"*":"string|integer"},"capabilities":["string"],"modified_at":"string"})",
+    R"("model_info":{"*":"string|integer"},"capabilities":["string"],"modified_at":"string","warnings?":["string"]})",
     &kOllamaDetails};
 inline constexpr JsonShape kOllamaVersion{"ollama.version", R"({"version":"string"})"};
 // Both of the whole answer and of each line of a stream.

@@ -9,12 +9,17 @@ namespace fulmar {
 
 class Call;
 
+// Of a field `prediction`.
+inline constexpr std::string_view kPredictionMembers =
+    R"({"":"type","content":[{"":"type text cache_control"}]})";
+
 inline constexpr FieldTable kChatFields{
     "chat",
     {{"n", Takes::integer(1, 128), "answers to one prompt", "1"},
      {"logprobs", Takes::boolean(), "log-probabilities of the answer's tokens", "false"},
      {"top_logprobs", Takes::integer(0, 20), "alternatives of each token, with logprobs", "0"},
-     {"prediction", Takes::object(), "type content, content: what the answer may be, taken as a draft"},
+     {"prediction", Takes::object(kPredictionMembers),
+      "type content, content: what the answer may be, taken as a draft"},
      {"modalities", Takes::texts(), "[\"text\"]"},
      {"store", Takes::boolean(), "ignored"},
      {"user", Takes::text(), "ignored"},

@@ -13,7 +13,6 @@
 #include "net/secret.h"
 #include "server/core/warnings.h"
 #include "server/generate/intake.h"
-#include "server/generate/kept_fields.h"
 #include "server/generate/named_model.h"
 #include "server/generate/writer_parts.h"
 
@@ -26,7 +25,6 @@ struct VectorForm {
   AnswerShape shape = AnswerShape::openai;
   bool base64 = false;
   int64_t dimensions = 0;  // number of leading dimensions to return; 0: all
-  std::vector<std::string> warnings;
 };
 
 std::string base64_of_floats(const std::vector<float>& numbers) {
@@ -88,10 +86,7 @@ class EmbeddingReply : public Listener {
                     "dimensions"));
     }
     for (std::vector<float>& vector : vectors_) shorten_and_scale(vector, form_.dimensions);
-    HttpResponse response;
-    response.body = form_.shape == AnswerShape::openai ? openai_list() : ollama_list();
-    add_warning_headers(response.headers, form_.warnings);
-    call_->respond(std::move(response));
+    call_->respond_json(form_.shape == AnswerShape::openai ? openai_list() : ollama_list());
   }
 
   static void write_numbers(JsonWriter& json, const std::vector<float>& vector) {
@@ -210,10 +205,8 @@ void embed(std::shared_ptr<Call> call, AnswerShape shape) {
   const Field& input = shape == AnswerShape::ollama_one ? kEmbedOneFields["prompt"] : kEmbedFields["input"];
   auto inputs = read_inputs(fields, *model, call->service().options.limits, input);
   const std::string name = model_name(fields, model->id);
-  UnkeptFields unkept = call->service().families.kept->check(call->route().path, call->body());
-  if (unkept.fault) fields.fail(std::move(*unkept.fault));
+  if (call->unkept().fault) fields.fail(*call->unkept().fault);
   if (fields.failed()) return call->fail(fields.fault());
-  form.warnings = std::move(unkept.warnings);
   if (call->service().ending) {
     return call->fail({503, "Server is shutting down", {}, "shutting_down", {}});
   }

@@ -20,13 +20,16 @@ inline constexpr FieldTable kEncodingFields{
 inline constexpr FieldTable kEmbedOneFields{"one_text", {{"prompt", Takes::any(), "text"}}};
 
 inline constexpr JsonShape kEmbeddingList{
-    "embedding.list", R"({"object":"=list","data":[{"object":"=embedding","index":"integer",)"
-                      R"("embedding":{"|":[["number"],"string"]}}],"model":"string",)"
-                      R"("usage":{"prompt_tokens":"integer","total_tokens":"integer"}})"};
+    "embedding.list",
+    R"({"object":"=list","data":[{"object":"=embedding","index":"integer",)"
+    R"("embedding":{"|":[["number"],"string"]}}],"model":"string",)"
+    R"("usage":{"prompt_tokens":"integer","total_tokens":"integer"},"warnings?":["string"]})"};
 inline constexpr JsonShape kOllamaEmbeddings{
-    "ollama.embeddings", R"({"model":"string","embeddings":[["number"]],"total_duration":"integer",)"
-                         R"("load_duration":"integer","prompt_eval_count":"integer"})"};
-inline constexpr JsonShape kOllamaEmbedding{"ollama.embedding", R"({"embedding":["number"]})"};
+    "ollama.embeddings",
+    R"({"model":"string","embeddings":[["number"]],"total_duration":"integer",)"
+    R"("load_duration":"integer","prompt_eval_count":"integer","warnings?":["string"]})"};
+inline constexpr JsonShape kOllamaEmbedding{"ollama.embedding",
+                                            R"({"embedding":["number"],"warnings?":["string"]})"};
 
 void embed_texts(std::shared_ptr<Call> call);  // POST /v1/embeddings
 // Answers Ollama's routes: /api/embed takes several texts, /api/embeddings one text and returns one vector.

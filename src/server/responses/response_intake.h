@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "server/core/fields.h"
+#include "server/generate/constraint_fields.h"
 #include "server/generate/intake.h"
 #include "server/responses/responses_writer.h"
 
@@ -20,16 +21,26 @@ struct ResponseOrigin {
   std::optional<ApiError> other_site;  // see Call::other_site_fault
 };
 
+// Of the items of `input`. Earlier thinking is not fed again.
+inline constexpr std::string_view kItemMembers =
+    R"([{"?":{"reasoning":"any","item_reference":{"":"type id"},)"
+    R"("function_call":{"":"type id call_id name arguments status"},)"
+    R"("custom_tool_call":{"":"type id call_id name input status"},)"
+    R"("function_call_output":{"":"type id call_id status","output":[{"":"type text"}]},)"
+    R"("custom_tool_call_output":{"":"type id call_id status","output":[{"":"type text"}]},)"
+    R"("*":{"":"type id role status phase","content":[{"":"type text annotations logprobs"}]}}}])";
+
 inline constexpr FieldTable kResponseFields{
     "response",
-    {{"input", Takes::any(), "text, or items: messages, calls and their outputs"},
+    {{"input", Takes::any(kItemMembers), "text, or items: messages, calls and their outputs"},
      {"instructions", Takes::text(), "system text"},
      {"previous_response_id", Takes::text(), "stored response that is gone on from"},
      {"max_output_tokens", Takes::integer(0), "most tokens of the answer"},
-     {"text", Takes::object(), "format: text, json_object or json_schema"},
+     {"text", Takes::object(kTextMembers), "format: text, json_object or json_schema"},
      {"store", Takes::boolean(), "keeps the response", "true"},
      {"background", Takes::boolean(), "answers at once; ask for the response again", "false"},
-     {"reasoning", Takes::object(), "effort: none to xhigh; summary: thinking as a summary"},
+     {"reasoning", Takes::object(R"({"":"effort summary"})"),
+      "effort: none to xhigh; summary: thinking as a summary"},
      {"include", Takes::texts(), "reasoning.encrypted_content: there is none"}}};
 
 // A request to /v1/responses, ready for the engine.

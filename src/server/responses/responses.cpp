@@ -7,7 +7,6 @@
 #include "grammar/schema_values.h"
 #include "net/json.h"
 #include "net/json_writer.h"
-#include "server/generate/kept_fields.h"
 #include "server/generate/session_ids.h"
 #include "server/responses/background_jobs.h"
 #include "server/responses/family.h"
@@ -50,8 +49,7 @@ void create_response(std::shared_ptr<Call> call) {
   forget_expired(service);
   Fields fields(call->body());
   refuse_session(fields, call->request().headers);
-  UnkeptFields unkept = service.families.kept->check(call->route().path, call->body());
-  if (unkept.fault) fields.fail(std::move(*unkept.fault));
+  if (call->unkept().fault) fields.fail(*call->unkept().fault);
   PreparedResponse made = prepare_response(service, fields, origin_of(*call));
   if (fields.failed()) return call->fail(fields.fault());
   ResponseFacts& facts = made.facts;
@@ -61,7 +59,7 @@ void create_response(std::shared_ptr<Call> call) {
       return call->fail(*refused);
     }
   }
-  if (facts.background) facts.warnings = std::move(unkept.warnings);
+  if (facts.background) facts.warnings = call->unkept().warnings;
   if (facts.background) return answer_in_background(*call, std::move(made));
   auto writer = std::make_unique<ResponsesWriter>(call->shared_service(),
                                                   std::make_shared<const ResponseFacts>(std::move(facts)));
@@ -70,8 +68,7 @@ void create_response(std::shared_ptr<Call> call) {
 
 void count_response_tokens(std::shared_ptr<Call> call) {
   Fields fields(call->body());
-  UnkeptFields unkept = call->service().families.kept->check(call->route().path, call->body());
-  if (unkept.fault) fields.fail(std::move(*unkept.fault));
+  if (call->unkept().fault) fields.fail(*call->unkept().fault);
   const PreparedResponse made = prepare_response(call->service(), fields, origin_of(*call));
   if (fields.failed()) return call->fail(fields.fault());
   const StateLink& state = made.submission.state;

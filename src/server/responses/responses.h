@@ -14,7 +14,8 @@ struct Service;
 inline constexpr JsonShape kResponseDeleted{"response.deleted",
                                             R"({"id":"string","object":"=response","deleted":true})"};
 inline constexpr JsonShape kResponseTokens{"response.input_tokens",
-                                           R"({"object":"=response.input_tokens","input_tokens":"integer"})"};
+                                           R"({"object":"=response.input_tokens","input_tokens":"integer",)"
+                                           R"("warnings?":["string"]})"};
 inline constexpr JsonShape kInputItems{
     "response.input_items",
     R"({"object":"=list","data":[{"*":"any"}],"first_id":"string|null","last_id":"string|null",)"
