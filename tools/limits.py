@@ -58,6 +58,9 @@ ROWS = [
     ("texts of responses under way", "{server/responses/response_store.h kInFile[2] MiB} MiB of each key: 429; {server/responses/response_store.h kInFile[3] MiB} MiB of all: 503"),
     ("responses in the background that have not ended",
      "{server/responses/background_responses.h kMostOfOwner} of each key: 429; {server/responses/background_responses.h kMost} of all: 503"),
+    ("paused requests", "{engine/engine_status.cpp kMostPaused[0]} of each key, and half of what {engine/engine_status.cpp kMostPaused[1]} for all leave free to each "
+     "key that comes: pausing one more is refused (429), and none is forgotten"),
+    ("uploaded states", "{app/serve/state_folder.h kMostOfOwner} of each key: 503"),
 ]
 
 

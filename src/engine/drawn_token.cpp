@@ -48,14 +48,15 @@ size_t tokens_to_commit(const Sequence& sequence) {
 
 Event finished_event(Sequence& sequence, const Tokenizer& tokenizer) {
   Event event{.kind = Event::Kind::finished, .index = sequence.ask.index};
-  event.text = sequence.output.finish();
-  event.tokens = sequence.output.take_records();
   const Finish finish = sequence.finish.value_or(Finish{.reason = FinishReason::cancelled});
+  // What a paused row holds back comes once it is resumed.
+  if (finish.reason != FinishReason::paused) event.text = sequence.output.finish();
+  event.tokens = sequence.output.take_records();
   event.reason = finish.reason;
   event.stop_id = finish.stop_id;
   event.stop_text = finish.stop_text;
   event.error = finish.error;
-  event.paused = finish.paused;
+  event.wrote_session = finish.wrote_session;
   event.usage = sequence.usage;
   event.usage.completion_tokens = static_cast<int64_t>(sequence.output.tokens_shown());
   event.prompt_scores = std::move(sequence.prompt_scores);

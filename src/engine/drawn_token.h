@@ -25,7 +25,7 @@ std::string tell_token(Sequence& sequence, const SampledToken& drawn, const Toke
 // stop text, else all.
 size_t tokens_to_commit(const Sequence& sequence);
 
-// Returns the event that ends a row, with the text that was still held back.
+// Returns the event that ends a row, with the text that was still held back unless the row is paused.
 Event finished_event(Sequence& sequence, const Tokenizer& tokenizer);
 
 }  // namespace fulmar

@@ -78,6 +78,8 @@ struct Request {
   std::string endpoint;    // for status pages: "chat.completions", ...
   std::string model;       // as the client named it
   bool resumable = false;  // a single-row stream that pause() may suspend
+  // Kept until the request has ended and cannot be resumed any more.
+  std::shared_ptr<const void> held = nullptr;
 };
 
 class Engine {
@@ -87,7 +89,7 @@ class Engine {
   static Result<std::unique_ptr<Engine>> start(Model& model, const Tokenizer& tokenizer,
                                                const EngineOptions& options,
                                                std::shared_ptr<SessionLadder> sessions);
-  virtual ~Engine() = default;  // stops: running requests end as cancelled
+  virtual ~Engine() = default;  // stops: running requests end as stopping
 
   // Submits a request, from any thread. Fails at once, without any event: `unavailable` when the queue is
   // full, the engine is draining or its device has failed; `invalid` for a row that breaks Ask's rules.
@@ -101,15 +103,20 @@ class Engine {
   virtual bool cancel(const Owner& owner, const std::string& request_id) = 0;
   // Ends every request that the owner sees; returns their number.
   virtual int64_t cancel_all(const Owner& owner) = 0;
+  // Ends every request as `stopping`, because the server ends.
+  virtual void stop_all() = 0;
 
-  // Suspends a resumable request: its row ends as `stop` with paused set. An empty id means the newest.
-  // Returns the id that was paused, or not_found.
+  // Suspends a resumable request: its row ends as `paused`. An empty id means the newest. Returns the id that
+  // was paused. Errors: not_found, and resource where too many are paused already.
   virtual Result<std::string> pause(const Owner& owner, const std::string& request_id) = 0;
   // Continues a paused request, once, on another listener; max_tokens < 0 keeps what remained. Fails with
   // conflict when its session has advanced since; a session erased since is not written to. Blocks on the
   // session store.
   virtual Status resume(const Owner& owner, const std::string& request_id, int64_t max_tokens,
                         std::shared_ptr<Listener> listener) = 0;
+
+  // Forgets a paused request; false where none has that id.
+  virtual bool forget_paused(const Owner& owner, const std::string& request_id) = 0;
 
   // Refuses new requests from now on; calls `done` on the engine thread once nothing runs or waits.
   virtual void drain(std::function<void()> done) = 0;

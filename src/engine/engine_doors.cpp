@@ -73,6 +73,7 @@ Status EngineLoop::submit(Request request) {
   record->resumable =
       request.resumable && request.rows.size() == 1 && request.rows.front().state.mixture.empty();
   record->listener = std::move(request.listener);
+  record->held = std::move(request.held);
   record->created = unix_seconds();
   record->rows = record->rows_remaining = static_cast<int64_t>(request.rows.size());
   // Shared, because std::function has to be copyable.
@@ -111,6 +112,33 @@ int64_t EngineLoop::cancel_all(const Owner& owner) {
   }
   commands_.put([this, records] { cancelled_.insert(cancelled_.end(), records.begin(), records.end()); });
   return static_cast<int64_t>(records.size());
+}
+
+void EngineLoop::stop_all() {
+  std::vector<std::shared_ptr<RequestRecord>> records;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [id, record] : known_) {
+      record->cut_as = FinishReason::stopping;
+      record->cancel_requested = true;
+      records.push_back(record);
+    }
+  }
+  commands_.put([this, records] { cancelled_.insert(cancelled_.end(), records.begin(), records.end()); });
+}
+
+bool EngineLoop::forget_paused(const Owner& owner, const std::string& request_id) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = paused_owners_.find(request_id);
+    if (found == paused_owners_.end() || !owner.sees(found->second)) return false;
+    paused_owners_.erase(found);
+  }
+  commands_.put([this, owner, request_id] {
+    if (paused_.erase(request_id) == 0) cancel(owner, request_id);  // resumed meanwhile
+    publish_stats();
+  });
+  return true;
 }
 
 // Runs the task on the engine thread and waits; on a closed engine the task does not run.

@@ -160,6 +160,7 @@ void EngineLoop::cancel_known() {
   {
     std::lock_guard lock(mutex_);
     for (const auto& [id, record] : known_) {
+      record->cut_as = FinishReason::stopping;
       record->cancel_requested = true;
       cancelled_.push_back(record);
     }

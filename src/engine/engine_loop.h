@@ -34,6 +34,8 @@ class EngineLoop final : public Engine {
   Status submit(Request request) override;
   bool cancel(const Owner& owner, const std::string& request_id) override;
   int64_t cancel_all(const Owner& owner) override;
+  void stop_all() override;
+  bool forget_paused(const Owner& owner, const std::string& request_id) override;
   Result<std::string> pause(const Owner& owner, const std::string& request_id) override;
   Status resume(const Owner& owner, const std::string& request_id, int64_t max_tokens,
                 std::shared_ptr<Listener> listener) override;
@@ -55,7 +57,6 @@ class EngineLoop final : public Engine {
   struct Paused {
     SequencePtr sequence;
     std::vector<std::byte> state;
-    int64_t since = 0;  // order of pausing
   };
 
   // ---- doors, any thread
@@ -101,6 +102,7 @@ class EngineLoop final : public Engine {
   void publish_stats();
   std::chrono::steady_clock::duration idle_time();
   Result<std::string> pause_now(const Owner& owner, const std::string& request_id);
+  Status room_to_pause(const std::string& owner) const;
   Paused* find_paused(const Owner& owner, const std::string& request_id);
   Status resume_now(const Owner& owner, const std::string& request_id, int64_t max_tokens,
                     std::shared_ptr<Listener> listener, SessionClaimPtr claim);
@@ -112,8 +114,9 @@ class EngineLoop final : public Engine {
 
   // shared with the doors
   Mailbox<std::function<void()>> commands_;
-  mutable std::mutex mutex_;  // guards known_, stats_, rejected_, draining_, failure_
+  mutable std::mutex mutex_;  // guards known_, stats_, rejected_, draining_, failure_, paused_owners_
   std::unordered_map<std::string, std::shared_ptr<RequestRecord>> known_;
+  std::map<std::string, std::string> paused_owners_;  // by the ids of paused requests
   EngineStats stats_;
   SpeedMeter published_prefill_, published_decode_;  // under mutex_, too
   QueueRoom queue_room_;
@@ -144,7 +147,6 @@ class EngineLoop final : public Engine {
   bool moved_ = false;  // the last step fed, started or ended a row; else only a command can change anything
   std::vector<std::shared_ptr<RequestRecord>> to_deliver_;  // requests with events of this step
   std::map<std::string, Paused> paused_;
-  int64_t pauses_ = 0;
   std::vector<std::shared_ptr<RequestRecord>> cancelled_;  // requested, not yet carried out
   std::vector<std::function<void()>> drained_;
   EngineStats counters_;

@@ -29,7 +29,7 @@ void EngineLoop::obey_cancels() {
     for (SequencePtr& row : waiting_.take(*request)) ended.push_back(std::move(row));
   }
   for (SequencePtr& sequence : ended) {
-    sequence->finish = Finish{.reason = FinishReason::cancelled};
+    sequence->finish = Finish{.reason = sequence->request->cut_as};
     keeper_->release(*sequence);
     end_row(std::move(sequence));
   }
@@ -41,7 +41,7 @@ void EngineLoop::obey_cancels() {
       continue;
     }
     tell_all();
-    sequence->finish = Finish{.reason = FinishReason::cancelled};
+    sequence->finish = Finish{.reason = sequence->request->cut_as};
     any = true;
   }
   if (any) end_rows();
@@ -198,7 +198,8 @@ void EngineLoop::end_row(SequencePtr sequence) {
 
 void EngineLoop::request_row_ended(RequestRecord& request, FinishReason reason) {
   if (--request.rows_remaining > 0) return;
-  (reason == FinishReason::cancelled ? counters_.requests_cancelled : counters_.requests_completed)++;
+  const bool cancelled = reason == FinishReason::cancelled || reason == FinishReason::stopping;
+  (cancelled ? counters_.requests_cancelled : counters_.requests_completed)++;
   counters_.last_finished = status_of(request);
   std::lock_guard lock(mutex_);
   known_.erase(request.id);

@@ -1,8 +1,11 @@
 // The engine's other doors: pause and resume, sessions and tuned states, and the status that it publishes.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/count.h"
+#include "base/fair_room.h"
 #include "base/log.h"
 #include "cache/session_name.h"
 #include "engine/ask_rules.h"
@@ -32,8 +35,8 @@ double per_second(int64_t tokens, double seconds) {
 
 Error not_paused() { return {ErrorKind::not_found, "Paused request not found"}; }
 
-// The most paused requests; beyond, the oldest of the owner with the most is dropped.
-constexpr size_t kMostPaused = 64;
+// The most paused requests, each with a state in host memory.
+constexpr RoomBounds kMostPaused{32, 64};
 
 // Status pages are at most this old while rows run, or older where publishing would take more than this share
 // of the time.
@@ -72,6 +75,18 @@ RequestStatus status_of(const RequestRecord& request) {
   return status;
 }
 
+// Says why the owner may pause no more.
+Status EngineLoop::room_to_pause(const std::string& owner) const {
+  int64_t own = 0;
+  for (const auto& [id, paused] : paused_) own += paused.sequence->request->owner == owner ? 1 : 0;
+  const auto others = static_cast<int64_t>(paused_.size()) - own;
+  const int64_t room = room_of(own, others, kMostPaused);
+  if (own < room) return {};
+  return Error{
+      ErrorKind::resource,
+      fmt::format("{} of your requests are paused, of at most {} now; resume or cancel one", own, room)};
+}
+
 Result<std::string> EngineLoop::pause_now(const Owner& owner, const std::string& request_id) {
   finish_steps();
   Sequence* chosen = nullptr;
@@ -83,24 +98,20 @@ Result<std::string> EngineLoop::pause_now(const Owner& owner, const std::string&
   if (chosen == nullptr) return Error{ErrorKind::not_found, "no running request that can be paused"};
 
   const std::string id = chosen->request->id;
-  Paused paused{.state = keeper_->take_out(*chosen), .since = ++pauses_};
+  FULMAR_TRY(room_to_pause(chosen->request->owner));
+  Paused paused{.sequence = nullptr, .state = keeper_->take_out(*chosen)};
   paused.sequence = std::make_unique<Sequence>(*chosen);
   paused.sequence->slot = -1;
   paused.sequence->drafts = {};
   chosen->rewind_point.reset();
-  chosen->finish = Finish{.reason = FinishReason::stop, .paused = true};
+  chosen->finish = Finish{.reason = FinishReason::paused};
+  {
+    std::lock_guard lock(mutex_);
+    paused_owners_[id] = chosen->request->owner;
+  }
+  paused_.insert_or_assign(id, std::move(paused));
   end_rows();
   deliver();
-  paused_.insert_or_assign(id, std::move(paused));
-  if (paused_.size() > kMostPaused) {
-    std::map<std::string, size_t> counts;
-    for (const auto& [known, one] : paused_) ++counts[one.sequence->request->owner];
-    paused_.erase(std::min_element(paused_.begin(), paused_.end(), [&](const auto& a, const auto& b) {
-      const size_t of_a = counts[a.second.sequence->request->owner];
-      const size_t of_b = counts[b.second.sequence->request->owner];
-      return of_a != of_b ? of_a > of_b : a.second.since < b.second.since;
-    }));
-  }
   publish_stats();
   return id;
 }
@@ -149,12 +160,14 @@ Status EngineLoop::resume_now(const Owner& owner, const std::string& request_id,
   record->model = sequence->request->model;
   record->resumable = true;
   record->listener = std::move(listener);
+  record->held = sequence->request->held;
   record->created = sequence->request->created;
   record->rows = record->rows_remaining = record->rows_admitted = 1;
   record->in_queue = false;
   {
     std::lock_guard lock(mutex_);
     known_[request_id] = record;
+    paused_owners_.erase(request_id);
   }
   counters_.requests_total++;
   sequence->request = std::move(record);

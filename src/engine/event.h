@@ -12,7 +12,30 @@
 
 namespace fulmar {
 
-enum class FinishReason : uint8_t { stop, length, cancelled, failed };
+// How a row ended. Each family of routes tells its clients of all of them, by a switch without default.
+enum class FinishReason : uint8_t {
+  stop,       // at a stop id or text, or complete by its grammar
+  length,     // at max_tokens
+  cancelled,  // by a client, or because its client has gone
+  paused,     // by a client; can be resumed by request id
+  stopping,   // the server ends
+  failed,
+};
+
+// Tells whether the row was cut: it could have gone on, and nothing has failed.
+constexpr bool is_cut(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::cancelled:
+    case FinishReason::paused:
+    case FinishReason::stopping:
+      return true;
+    case FinishReason::stop:
+    case FinishReason::length:
+    case FinishReason::failed:
+      break;
+  }
+  return false;
+}
 
 // A kept token, released with the text that it ends in.
 struct TokenRecord {
@@ -49,7 +72,7 @@ struct Event {
   std::optional<int32_t> stop_id;  // which stop id ended it
   std::optional<std::string> stop_text;
   Usage usage;
-  bool paused = false;         // can be resumed by request id
+  bool wrote_session = false;  // its write_session holds the state behind it
   std::optional<Error> error;  // with reason failed
   std::vector<TokenRecord>
       prompt_scores;             // with score_prompt: one per prompt token, the first without logprob

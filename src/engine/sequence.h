@@ -34,7 +34,9 @@ struct RequestRecord {
   bool in_queue = true;                        // no row has had a slot yet
   std::vector<Event> outbox;                   // events of this step, delivered at its end
   RequestStatus ended_rows;                    // sums over ended rows
+  std::shared_ptr<const void> held;            // of Request
   std::atomic<bool> cancel_requested = false;  // set from any thread, read by the engine between steps
+  std::atomic<FinishReason> cut_as = FinishReason::cancelled;  // how it ends then
 };
 
 // How a row ended.
@@ -43,7 +45,7 @@ struct Finish {
   std::optional<int32_t> stop_id;
   std::optional<std::string> stop_text;
   std::optional<Error> error;
-  bool paused = false;
+  bool wrote_session = false;
 };
 
 // How far a running row's prompt has been fed; destroyed when the row leaves prefill.

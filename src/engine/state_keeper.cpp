@@ -294,11 +294,11 @@ void StateKeeper::rewind(Sequence& sequence) {
 Closing StateKeeper::close(Sequence& sequence) {
   const StateLink& link = sequence.ask.state;
   const FinishReason reason = sequence.finish->reason;
-  const bool ended_well = reason == FinishReason::stop || reason == FinishReason::length;
+  const bool ended_well = !is_cut(reason) && reason != FinishReason::failed;
+  const bool kept = link.keep_on_cancel && is_cut(reason) && reason != FinishReason::paused;
   const bool fed_all = sequence.fed == sequence.feed.size();
   const SessionClaimPtr& claim = sequence.session.claim;
-  const bool commits = claim && !claim->erased && fed_all && !sequence.finish->paused &&
-                       (ended_well || (reason == FinishReason::cancelled && link.keep_on_cancel));
+  const bool commits = claim && !claim->erased && fed_all && (ended_well || kept);
   if (commits) {
     const size_t wanted = tokens_to_commit(sequence);
     if (sequence.drawn_fed > wanted && sequence.rewind_point) rewind(sequence);
@@ -315,6 +315,7 @@ Closing StateKeeper::close(Sequence& sequence) {
         {sequence.tokens_before + fed, sequence.session.turn + 1, sequence.ask.adapter.identity});
     if (ticket.ok()) {
       sequence.session.ticket = std::move(*ticket);
+      sequence.finish->wrote_session = true;
     } else {
       sequence.finish = Finish{.reason = FinishReason::failed, .error = ticket.error()};
     }

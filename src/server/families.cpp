@@ -35,6 +35,7 @@ Families make_families(std::shared_ptr<ResponseFamily> responses) {
           .unkept = unkept,
           .call_ended = look_for_waiting_responses,
           .when_stored = when_stored,
+          .resumed = resumed_listener,
           .response_trouble = response_trouble};
 }
 

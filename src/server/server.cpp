@@ -191,7 +191,7 @@ class Server::Impl {
       pool_->stop_work();
       sessions_->stop_work();
       if (!finished) {
-        service_->models.each_engine([](Engine& engine) { engine.cancel_all(server_itself()); });
+        service_->models.each_engine([](Engine& engine) { engine.stop_all(); });
         http_->drain(std::chrono::steady_clock::now() + kLastWords);
       }
       http_->stop();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <future>
 #include <limits>
+#include <set>
 
 #include "base/utf8.h"
 #include "model/state_pool.h"
@@ -301,12 +302,52 @@ TEST(Engine, PausedAndResumedTextIsTheUninterruptedOne) {
   ASSERT_TRUE(paused.ok()) << paused.error().text;
   EXPECT_EQ(*paused, id);
   const RowLog head = first->finished().at(0);
-  EXPECT_TRUE(head.last->paused);
+  EXPECT_EQ(head.last->reason, FinishReason::paused);
   auto second = std::make_shared<testing::RecordingListener>();
   ASSERT_TRUE(tiny.engine().resume({}, id, 30, second).ok());
   const std::string tail = second->finished().at(0).text;
   EXPECT_EQ(head.text + tail, tiny.run(TinyEngine::greedy("pause here", head.sampled + 30)).text);
   EXPECT_EQ(tiny.engine().resume({}, id, -1, second).error().kind, ErrorKind::not_found) << "one use only";
+}
+
+TEST(Engine, WhatAPausedRowHoldsBackComesOnceItIsResumed) {
+  TinyEngine tiny;
+  const Ask plain = TinyEngine::greedy("pause here", 200);
+  const std::string whole = tiny.run(plain).text;
+  Ask ask = TinyEngine::greedy("pause here", 1'000'000);
+  for (const char last : std::set<char>(whole.begin(), whole.end())) {
+    ask.stop.texts.push_back(std::string(1, last) +
+                             "never said");  // so the last character is always held back
+  }
+  std::string id;
+  auto first = tiny.submit({ask}, &id, true);
+  ASSERT_TRUE(first->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 5; }));
+  ASSERT_TRUE(tiny.engine().pause({}, id).ok());
+  const std::string head = first->finished().at(0).text;
+  auto second = std::make_shared<testing::RecordingListener>();
+  ASSERT_TRUE(tiny.engine().resume({}, id, 30, second).ok());
+  const RowLog tail = second->finished().at(0);
+  const int64_t drawn = tail.last->usage.completion_tokens;
+  EXPECT_EQ(head + tail.text, tiny.run(TinyEngine::greedy("pause here", drawn)).text);
+}
+
+TEST(Engine, APausedRequestIsForgottenByItsId) {
+  TinyEngine tiny;
+  std::string id;
+  auto held = std::make_shared<int>(0);
+  std::weak_ptr<int> seen = held;
+  auto first = tiny.submit({TinyEngine::greedy("pause here", 1'000'000)}, &id, true, std::move(held));
+  ASSERT_TRUE(first->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 5; }));
+  EXPECT_FALSE(tiny.engine().forget_paused({}, id)) << "it runs";
+  ASSERT_TRUE(tiny.engine().pause({}, id).ok());
+  first->finished();
+  EXPECT_FALSE(seen.expired()) << "it can be resumed";
+  EXPECT_TRUE(tiny.engine().forget_paused({}, id));
+  EXPECT_FALSE(tiny.engine().forget_paused({}, id));
+  auto second = std::make_shared<testing::RecordingListener>();
+  EXPECT_EQ(tiny.engine().resume({}, id, 3, second).error().kind, ErrorKind::not_found);
+  EXPECT_TRUE(seen.expired());
+  EXPECT_TRUE(tiny.engine().stats().paused.empty());
 }
 
 TEST(Engine, AResumedRowIsHeldToTheTokensOfANewOne) {

@@ -91,17 +91,29 @@ TEST_F(Owners, NobodyElseSteersARequest) {
   rest->finished();
 }
 
-TEST_F(Owners, WhoPausesManyGivesUpOnesOwn) {
+TEST_F(Owners, WhoPausesManyIsRefusedAndNobodyElse) {
+  Engine& engine = tiny_.engine();
   const auto pause_one = [&](const Owner& owner, const std::string& id) {
     const auto stream = submit(owner, TinyEngine::greedy("go on", 1'000'000), id);
-    ASSERT_TRUE(stream->wait_until(draws));
-    ASSERT_TRUE(tiny_.engine().pause(owner, id).ok());
+    EXPECT_TRUE(stream->wait_until(draws));
+    const auto paused = engine.pause(owner, id);
+    if (!paused.ok()) {
+      EXPECT_EQ(paused.error().kind, ErrorKind::resource) << paused.error().text;
+      EXPECT_TRUE(engine.cancel(owner, id)) << "what is not paused runs on";
+    }
     stream->finished();
+    return paused.ok();
   };
-  pause_one(kAlice, "hers");
-  for (int i = 0; i < 70; ++i) pause_one(kBob, "his" + std::to_string(i));
+  int his = 0;
+  while (his < 100 && pause_one(kBob, "his" + std::to_string(his))) ++his;
+  EXPECT_EQ(his, 32);
+  EXPECT_TRUE(pause_one(kAlice, "hers"));
+  EXPECT_FALSE(pause_one(kBob, "more"));
+  EXPECT_TRUE(engine.forget_paused(kBob, "his0"));
+  EXPECT_FALSE(engine.forget_paused(kAlice, "his1"));
+  EXPECT_TRUE(pause_one(kBob, "more")) << "one has gone";
   const auto rest = std::make_shared<RecordingListener>();
-  EXPECT_TRUE(tiny_.engine().resume(kAlice, "hers", 1, rest).ok());
+  EXPECT_TRUE(engine.resume(kBob, "his1", 1, rest).ok()) << "none is forgotten";
   rest->finished();
 }
 

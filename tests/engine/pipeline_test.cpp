@@ -176,7 +176,7 @@ TEST_P(PipelineEngine, EndsWithStepsUnderWay) {
   ASSERT_TRUE(
       running->wait_until([](const auto& rows) { return rows.contains(2) && rows.at(2).sampled > 0; }));
   tiny->stop();
-  for (const auto& [index, row] : running->finished(3)) EXPECT_EQ(row.last->reason, FinishReason::cancelled);
+  for (const auto& [index, row] : running->finished(3)) EXPECT_EQ(row.last->reason, FinishReason::stopping);
 }
 
 TEST_P(PipelineEngine, AFailedDeviceEndsEveryRow) {

@@ -129,7 +129,7 @@ TEST_P(RunAhead, AnEngineThatEndsEndsItsRows) {
   EXPECT_TRUE(
       listener->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 3; }));
   ahead_.stop();
-  EXPECT_EQ(listener->finished().at(0).last->reason, FinishReason::cancelled);
+  EXPECT_EQ(listener->finished().at(0).last->reason, FinishReason::stopping);
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, RunAhead, ::testing::Values(Form{7}, Form{6}, Form{7, 4}),

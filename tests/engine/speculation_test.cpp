@@ -394,7 +394,7 @@ TEST(Speculation, AnEngineThatEndsInMidDraftEndsItsRows) {
   ASSERT_TRUE(
       listener->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 20; }));
   drafting.reset();
-  EXPECT_EQ(listener->finished().at(0).last->reason, FinishReason::cancelled);
+  EXPECT_EQ(listener->finished().at(0).last->reason, FinishReason::stopping);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ TEST(Control, CancelByIdEndsTheStreamNormally) {
   const std::string id = stream.request_id();
   EXPECT_EQ(rig.send("DELETE", "/v1/requests/" + id).body,
             R"({"status":"cancelled","request_id":")" + id + "\"}");
-  EXPECT_NE(events_of(stream.wait_end()).back().find(R"("finish_reason":"stop","stop_reason":"cancelled")"),
+  EXPECT_NE(events_of(stream.wait_end()).back().find(R"("finish_reason":"abort","stop_reason":"cancelled")"),
             std::string::npos);
   const Reply again = rig.send("DELETE", "/v1/requests/" + id);
   EXPECT_EQ(again.status, 404);

@@ -1,9 +1,11 @@
 // What is told of stored responses while their documents are not written yet, or cannot be.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <condition_variable>
 #include <mutex>
 #include <semaphore>
+#include <thread>
 
 #include "net/exchange_state.h"
 #include "server/core/call.h"
@@ -39,7 +41,12 @@ struct Disk {
   std::shared_ptr<DocumentStore> documents = std::move(*open_document_store({}));
   Gate gate;
   std::atomic<bool> fails = false, closed = false;
+  std::atomic<int> until_failure = 0;  // of the calls that read or remove a text, the one that fails; 0: none
+
+  bool fails_now() { return until_failure > 0 && --until_failure == 0; }
 };
+
+Error no_space() { return {ErrorKind::io, "no space left"}; }
 
 class GatedDocuments : public DocumentStore {
  public:
@@ -51,11 +58,17 @@ class GatedDocuments : public DocumentStore {
   Status put(const Document& document) override {
     const bool job = document.id.starts_with("job:");
     if (!job) disk_->gate.pass();
-    if (!job && disk_->fails) return Error{ErrorKind::io, "no space left"};
+    if (!job && disk_->fails) return no_space();
     return disk_->documents->put(document);
   }
-  Result<std::optional<Document>> find(const std::string& id) override { return disk_->documents->find(id); }
-  Result<std::optional<Document>> take(const std::string& id) override { return disk_->documents->take(id); }
+  Result<std::optional<Document>> find(const std::string& id) override {
+    if (disk_->fails_now()) return no_space();
+    return disk_->documents->find(id);
+  }
+  Result<std::optional<Document>> take(const std::string& id) override {
+    if (disk_->fails_now()) return no_space();
+    return disk_->documents->take(id);
+  }
   Status set_mark(const std::string& id, int64_t mark) override {
     return disk_->documents->set_mark(id, mark);
   }
@@ -140,6 +153,7 @@ struct Stand {
   }
   Asked ask(const std::string& body) const { return {service, "POST", "/v1/responses", "", body}; }
   Asked cancel(const std::string& id) const { return {service, "POST", "/v1/responses/*/cancel", id, "{}"}; }
+  Asked remove(const std::string& id) const { return {service, "DELETE", "/v1/responses/*", id, ""}; }
   Asked show(const std::string& id) const { return {service, "GET", "/v1/responses/*", id, ""}; }
   // The engine's thread has told all that it had to tell before.
   void rest() const { EXPECT_EQ(ask(R"({"input":"x","store":false})").status(), 200); }
@@ -212,6 +226,78 @@ TEST(WrittenFirst, CancelledIsNotToldWhileItCannotBeWritten) {
     Asked cancel = stand.cancel(id);
     EXPECT_EQ(cancel.status(), 503);
     EXPECT_THAT(cancel.text(), HasSubstr("store_failed"));
+  }
+}
+
+TEST(WrittenFirst, OneThatNoSlotIsFreeForHasHadNoAttempt) {
+  Stand stand;
+  stand.disk->gate.open();
+  stand.engine.hold_after(1);
+  const int64_t slots = stand.engine.stats().slots_total;
+  std::vector<std::string> ids;
+  for (int64_t i = 0; i < slots + 2; ++i) {
+    const std::string made = stand.ask(R"({"input":"x","background":true})").text();
+    ids.push_back(parse_json(made)->find("id")->as_string());
+  }
+  EXPECT_EQ(static_cast<int64_t>(stand.engine.asks().size()), slots);
+  const auto jobs = stand.service->families.responses->store.jobs();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ((*jobs)[i].attempts, static_cast<int64_t>(i) < slots ? 1 : 0) << i;
+  }
+  EXPECT_THAT(stand.show(ids.back()).text(), HasSubstr(R"("status":"queued")"));
+  stand.engine.hold_after(-1);
+  for (const std::string& id : ids) {
+    while (stand.show(id).text().find(R"("status":"completed")") == std::string::npos)
+      std::this_thread::yield();
+  }
+}
+
+// A response that is deleted while a call of its store fails, each call in turn; 0: that of its state.
+struct Deletion {
+  const char* name;
+  std::string body;
+  bool runs = false;
+};
+
+TEST(WrittenFirst, ADeletionThatIsRefusedChangesNothing) {
+  const Deletion cases[] = {{"stored", R"({"input":"x"})"},
+                            {"made in the background", R"({"input":"x","background":true})"},
+                            {"being made", R"({"input":"x","background":true})", true}};
+  for (const Deletion& one : cases) {
+    int refused = 0;
+    for (int failing = 0; failing < 8; ++failing) {
+      SCOPED_TRACE(fmt::format("{}, call {}", one.name, failing));
+      Stand stand;
+      stand.disk->gate.open();
+      if (one.runs) stand.engine.hold_after(1);
+      const std::string id = parse_json(stand.ask(one.body).text())->find("id")->as_string();
+      if (!one.runs) stand.rest();
+      const std::string before = stand.show(id).text();
+      stand.disk->until_failure = failing;
+      stand.engine.fail_erasing(failing == 0);
+      const int status = stand.remove(id).status();
+      stand.disk->until_failure = 0;
+      stand.engine.fail_erasing(false);
+      if (status == 503) {
+        ++refused;
+        EXPECT_EQ(stand.show(id).text(), before);
+        stand.engine.hold_after(-1);
+        stand.rest();
+        stand.service->families.responses->store.settle();
+        EXPECT_THAT(stand.show(id).text(), HasSubstr(R"("status":"completed")"));
+        EXPECT_EQ(stand.ask(R"({"input":"y","previous_response_id":")" + id + "\"}").status(), 200);
+        EXPECT_EQ(stand.remove(id).status(), 200);
+      } else {
+        EXPECT_EQ(status, 200);
+      }
+      stand.engine.hold_after(-1);
+      stand.rest();
+      stand.service->families.responses->store.settle();
+      EXPECT_EQ(stand.show(id).status(), 404);
+      EXPECT_FALSE((*stand.disk->documents->find(id)).has_value());
+      EXPECT_TRUE(stand.disk->documents->lasting()->empty());
+    }
+    EXPECT_GE(refused, one.runs ? 2 : 4);
   }
 }
 

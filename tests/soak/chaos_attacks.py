@@ -222,12 +222,15 @@ async def never_read(crowd, rng):
 
 
 async def forgotten_pause(crowd, rng):
-    """A stream that is paused and never resumed; it is given up when others are paused after it."""
+    """A stream that is paused and never resumed; most of them are cancelled, since only so many can be paused."""
     answer = await crowd.answer_to("POST", "/v1/completions", {
         "prompt": repeat(token_of(rng)), "ignore_eos": True, "max_tokens": LONG, "temperature": 0, "stream": True})
     try:
         async for _ in answer.events():
-            await crowd.call("POST", "/v1/server/pause", {"request_id": answer.headers["x-request-id"]})
+            request = answer.headers["x-request-id"]
+            await crowd.call("POST", "/v1/server/pause", {"request_id": request})
+            if rng.random() < 0.9:
+                await crowd.call("DELETE", f"/v1/requests/{request}", wanted=None)
             break
     finally:
         answer.close()

@@ -279,8 +279,8 @@ async def pause_and_resume(crowd, rng):
             await asyncio.sleep(0.1)
             continue
         try:
-            if other.status == 404:  # older ones are given up when many are paused
-                crowd.count["paused and given up"] += 1
+            if other.status == 404:  # its engine has gone
+                crowd.count["paused and gone"] += 1
             else:
                 begins_with(text + await stream_text(crowd, other), token)
         finally:

@@ -52,7 +52,7 @@ bool ScriptedEngine::cancel(const Owner& owner, const std::string& request_id) {
   for (Running& running : running_) {
     if (running.rows.front().ask.request_id != request_id) continue;
     if (!owner.sees(running.request.owner)) return false;
-    running.cancelled = true;
+    running.cut = FinishReason::cancelled;
     changed_.notify_all();
     return true;
   }
@@ -64,11 +64,24 @@ int64_t ScriptedEngine::cancel_all(const Owner& owner) {
   int64_t count = 0;
   for (Running& running : running_) {
     if (!owner.sees(running.request.owner)) continue;
-    running.cancelled = true;
+    running.cut = FinishReason::cancelled;
     ++count;
   }
   changed_.notify_all();
   return count;
+}
+
+void ScriptedEngine::stop_all() {
+  std::lock_guard lock(mutex_);
+  for (Running& running : running_) running.cut = FinishReason::stopping;
+  changed_.notify_all();
+}
+
+bool ScriptedEngine::forget_paused(const Owner& owner, const std::string& request_id) {
+  std::lock_guard lock(mutex_);
+  return std::erase_if(paused_, [&](const Running& running) {
+           return running.rows.front().ask.request_id == request_id && owner.sees(running.request.owner);
+         }) > 0;
 }
 
 Result<std::string> ScriptedEngine::pause(const Owner& owner, const std::string& request_id) {
@@ -77,7 +90,7 @@ Result<std::string> ScriptedEngine::pause(const Owner& owner, const std::string&
     const std::string& id = running->rows.front().ask.request_id;
     if (!running->request.resumable || (!request_id.empty() && id != request_id)) continue;
     if (!owner.sees(running->request.owner)) continue;
-    running->paused = true;
+    running->cut = FinishReason::paused;
     changed_.notify_all();
     return id;
   }
@@ -92,7 +105,7 @@ Status ScriptedEngine::resume(const Owner& owner, const std::string& request_id,
   });
   if (found == paused_.end()) return Error{ErrorKind::not_found, "no such paused request"};
   found->request.listener = std::move(listener);
-  found->paused = false;
+  found->cut.reset();
   Row& row = found->rows.front();
   row.finished = row.admitted = false;
   if (max_tokens >= 0) row.ask.max_tokens = row.said + max_tokens;
@@ -157,6 +170,7 @@ Result<bool> ScriptedEngine::has_session(const Owner& owner, const std::string& 
 }
 
 Result<int64_t> ScriptedEngine::erase_session(const Owner& owner, const std::string& id, bool and_branches) {
+  if (erasing_fails_) return Error{ErrorKind::io, "the disk is malformed"};
   std::lock_guard lock(mutex_);
   const SessionRange range{session_text(owner.name, id), and_branches};
   return static_cast<int64_t>(
@@ -236,9 +250,9 @@ bool ScriptedEngine::step() {
                                     [](const Row& row) { return row.finished; });
       const auto current = running++;
       if (!done) continue;
-      if (current->cancelled) ++cancelled_;
+      if (current->cut && *current->cut != FinishReason::paused) ++cancelled_;
       ++completed_;
-      if (current->paused) {
+      if (current->cut == FinishReason::paused) {
         paused_.splice(paused_.end(), running_, current);
       } else {
         running_.erase(current);
@@ -252,12 +266,12 @@ bool ScriptedEngine::step() {
 
 void ScriptedEngine::advance(Running& running, Row& row, std::vector<Event>& events) {
   if (row.finished) return;
-  const bool ending = running.cancelled || running.paused;
+  const bool ending = running.cut.has_value();
   if (!ending && hold_ >= 0 && row.said >= hold_) return;
   Event event;
   event.index = row.ask.index;
   event.at = std::chrono::steady_clock::now();
-  if (!row.admitted && !running.cancelled) {
+  if (!row.admitted && (!ending || running.cut == FinishReason::paused)) {
     row.admitted = true;
     event.kind = Event::Kind::admitted;
     events.push_back(event);
@@ -279,10 +293,9 @@ void ScriptedEngine::advance(Running& running, Row& row, std::vector<Event>& eve
   event.usage.completion_tokens = row.said;
   event.usage.accepted_draft_tokens = row.script.accepted;
   event.usage.rejected_draft_tokens = row.script.rejected;
-  event.paused = running.paused;
-  if (running.cancelled) {
-    event.reason = FinishReason::cancelled;
-  } else if (!running.paused && row.said >= row.ask.max_tokens) {
+  if (running.cut) {
+    event.reason = *running.cut;
+  } else if (row.said >= row.ask.max_tokens) {
     event.reason = FinishReason::length;
   } else {
     event.reason = row.script.reason;
@@ -290,11 +303,11 @@ void ScriptedEngine::advance(Running& running, Row& row, std::vector<Event>& eve
     event.stop_text = row.script.stop_text;
     event.error = row.script.error;
   }
-  const bool normal = event.reason == FinishReason::stop || event.reason == FinishReason::length;
-  if (normal && !row.ask.state.write_session.empty())
-    sessions_.insert(row.ask.state.servers_own
-                         ? row.ask.state.write_session
-                         : session_text(running.request.owner, row.ask.state.write_session));
+  const std::string& session = row.ask.state.write_session;
+  event.wrote_session = !session.empty() && !is_cut(event.reason) && event.reason != FinishReason::failed;
+  if (event.wrote_session) {
+    sessions_.insert(row.ask.state.servers_own ? session : session_text(running.request.owner, session));
+  }
   events.push_back(std::move(event));
 }
 

@@ -37,6 +37,8 @@ class ScriptedEngine : public Engine {
   Status submit(Request request) override;
   bool cancel(const Owner& owner, const std::string& request_id) override;
   int64_t cancel_all(const Owner& owner) override;
+  void stop_all() override;
+  bool forget_paused(const Owner& owner, const std::string& request_id) override;
   Result<std::string> pause(const Owner& owner, const std::string& request_id) override;
   Status resume(const Owner& owner, const std::string& request_id, int64_t max_tokens,
                 std::shared_ptr<Listener> listener) override;
@@ -62,6 +64,8 @@ class ScriptedEngine : public Engine {
   void refuse(std::optional<Error> error);
   // Names only: what session_ladder() says from now on.
   void share_ladder(const SessionLadder* ladder) { ladder_ = ladder; }
+  // Whether sessions cannot be erased from now on.
+  void fail_erasing(bool fails) { erasing_fails_ = fails; }
   // What stats() say of the device from now on.
   void fail_device(const std::string& what) {
     std::lock_guard lock(mutex_);
@@ -87,8 +91,7 @@ class ScriptedEngine : public Engine {
   struct Running {
     Request request;
     std::vector<Row> rows;
-    bool cancelled = false;
-    bool paused = false;
+    std::optional<FinishReason> cut;
   };
 
   void loop();
@@ -106,6 +109,7 @@ class ScriptedEngine : public Engine {
   std::optional<Error> refusal_;
   std::string failure_;
   std::atomic<const SessionLadder*> ladder_ = nullptr;
+  std::atomic<bool> erasing_fails_ = false;
   int64_t hold_ = -1;
   std::atomic<int64_t> cancelled_{0};
   int64_t submitted_ = 0;

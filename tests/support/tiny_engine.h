@@ -145,7 +145,8 @@ class TinyEngine {
 
   // Submits rows as one request under a fresh id.
   std::shared_ptr<RecordingListener> submit(std::vector<Ask> rows, std::string* id = nullptr,
-                                            bool resumable = false) {
+                                            bool resumable = false,
+                                            std::shared_ptr<const void> held = nullptr) {
     auto listener = std::make_shared<RecordingListener>();
     const std::string name = "request-" + std::to_string(++requests_);
     for (size_t i = 0; i < rows.size(); i++) {
@@ -153,8 +154,8 @@ class TinyEngine {
       rows[i].index = static_cast<int32_t>(i);
     }
     if (id != nullptr) *id = name;
-    const Status status =
-        engine_->submit({.rows = std::move(rows), .listener = listener, .resumable = resumable});
+    const Status status = engine_->submit(
+        {.rows = std::move(rows), .listener = listener, .resumable = resumable, .held = std::move(held)});
     EXPECT_TRUE(status.ok()) << (status.ok() ? "" : status.error().text);
     return listener;
   }

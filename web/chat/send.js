@@ -121,9 +121,12 @@ async function run(node, begin, before = "") {
   live.value = rest;
 }
 
+const cuts = ["abort", "cancelled", "paused", "server_stopping"];
+
 function ending(growing, stopped) {
   if (stopped) return { status: "stopped", note: "Stopped" };
   if (growing.finish === "length") return { status: "length", note: "The most tokens were reached." };
+  if (cuts.includes(growing.finish)) return { status: "cut", note: "The server cut the answer.", session: null };
   if (growing.finish === null) return { status: "cut", note: "The answer ended without a reason." };
   return { status: "done", note: "" };
 }

@@ -74,7 +74,7 @@ class Chat {
                     std::fwrite(piece.data() + skip, 1, piece.size() - skip, stdout);
                     std::fflush(stdout);
                   }));
-    std::fputs(last.reason == FinishReason::cancelled ? " [stopped]\n" : "\n", stdout);
+    std::fputs(is_cut(last.reason) ? " [stopped]\n" : "\n", stdout);
     std::fflush(stdout);
     return save();
   }

@@ -103,17 +103,30 @@ void MessagesWriter::add_calls(const TextAndCalls& parts, std::vector<std::strin
   }
 }
 
-// Writes the members "stop_reason" and "stop_sequence".
-void MessagesWriter::write_reason(JsonWriter& json) const {
+// Returns the member "stop_reason". An answer that was cut is told like one that max_tokens has cut: clients
+// know no other word of this API for an answer without its end that they are not to go on with by themselves.
+std::string_view MessagesWriter::stop_reason() const {
   const bool called = std::any_of(blocks_.begin(), blocks_.end(),
                                   [](const Block& block) { return block.kind == Block::Kind::call; });
   const auto& stops = facts_.stops;
-  const bool named =
-      ending_.stop_text && std::find(stops.begin(), stops.end(), *ending_.stop_text) != stops.end();
-  std::string_view reason = "end_turn";
-  if (named) reason = "stop_sequence";
-  if (called && !named) reason = "tool_use";
-  if (ending_.reason == FinishReason::length) reason = "max_tokens";
+  switch (ending_.reason) {
+    case FinishReason::stop:
+      if (ending_.stop_text && std::find(stops.begin(), stops.end(), *ending_.stop_text) != stops.end())
+        return "stop_sequence";
+      return called ? "tool_use" : "end_turn";
+    case FinishReason::length:
+    case FinishReason::cancelled:
+    case FinishReason::paused:
+    case FinishReason::stopping:
+    case FinishReason::failed:
+      break;
+  }
+  return "max_tokens";
+}
+
+// Writes the members "stop_reason" and "stop_sequence".
+void MessagesWriter::write_reason(JsonWriter& json) const {
+  const std::string_view reason = stop_reason();
   json.member("stop_reason", reason).key("stop_sequence");
   reason == "stop_sequence" ? json.value(*ending_.stop_text) : json.null();
 }

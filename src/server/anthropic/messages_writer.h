@@ -75,6 +75,7 @@ class MessagesWriter : public Writer {
   JsonWriter begin_event(std::string_view type) const;
   JsonWriter begin_delta(std::string_view type) const;
   void begin_message(JsonWriter& json) const;
+  std::string_view stop_reason() const;
   void write_reason(JsonWriter& json) const;
 
   const MessageFacts facts_;

@@ -36,6 +36,9 @@ struct Families {
   void (*call_ended)(const std::shared_ptr<Service>& service);
   // Calls `then` once what was made under a request's id has been tried to store; at once where nothing was.
   void (*when_stored)(Service& service, const std::string& id, std::function<void()> then);
+  // Returns the listener of a request that is resumed, in place of `reply`, which gets all events from it.
+  std::shared_ptr<Listener> (*resumed)(const std::shared_ptr<Service>& service, const std::string& id,
+                                       std::shared_ptr<Listener> reply);
   // Returns why the store of responses fails; nothing where it works.
   std::string (*response_trouble)(const Service& service);
 };

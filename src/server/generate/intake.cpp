@@ -305,7 +305,8 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
                   .listener = reply,
                   .endpoint = submission.endpoint,
                   .model = submission.model_name,
-                  .resumable = resumable};
+                  .resumable = resumable,
+                  .held = std::move(submission.held)};
   if (const Status accepted = engine.submit(std::move(request)); !accepted) {
     return call->fail(submit_fault(accepted.error()));
   }

@@ -84,6 +84,7 @@ struct Submission {
   bool score_prompt = false;
   bool refuse_if_never_run = false;
   std::optional<ReasoningMode> split;
+  std::shared_ptr<const void> held;  // kept until the request has ended and cannot be resumed any more
 };
 
 // Returns how the answer's reasoning is split off. Text that is constrained to a form other than JSON is kept

@@ -99,13 +99,17 @@ void Reply::take_text(Row& row, Event& event) {
 }
 
 void Reply::take_end(Row& row, Event& event) {
+  if (event.reason == FinishReason::paused && options_.stream) {
+    flush(row);
+    writer_->keep_paused({row.splitter, row.reasoning_tokens});
+  }
   if (row.splitter) {
     const SplitText rest = row.splitter->finish();
     Piece& pending = row.pending;
     (options_.stream ? pending.reasoning : row.choice.reasoning) += rest.reasoning;
     (options_.stream ? pending.content : row.choice.content) += rest.content;
   }
-  row.choice.ending = {event.reason, event.stop_id, std::move(event.stop_text)};
+  row.choice.ending = {event.reason, event.stop_id, std::move(event.stop_text), event.wrote_session};
   row.choice.usage = event.usage;
   row.choice.prompt_scores = std::move(event.prompt_scores);
   row.pending.ending = row.choice.ending;
@@ -154,7 +158,9 @@ void Reply::flush(Row& row) {
   row.tokens_since_flush = 0;
   Piece& pending = row.pending;
   if (!row.finished && pending.content.empty() && pending.reasoning.empty() && pending.tokens.empty()) return;
-  if (row.finished && options_.refuse_if_never_run && !admitted_) return;
+  const bool may_be_refused =
+      options_.refuse_if_never_run || row.choice.ending.reason == FinishReason::stopping;
+  if (row.finished && may_be_refused && !admitted_) return;
   open(row, pending.index);
   writer_->write_piece(pending, events_);
   pending.reasoning.clear();
@@ -176,9 +182,7 @@ void Reply::finish() {
   call_->give_back_rows();
   const double whole = seconds_between(call_->arrived(), std::chrono::steady_clock::now());
   call_->service().metrics.observe_request(whole);
-  if (options_.refuse_if_never_run && never_run()) {
-    return call_->fail({409, "Request cancelled", {}, "cancelled", {}});
-  }
+  if (const auto refused = refusal()) return call_->fail(*refused);
   if (options_.stream) {
     writer_->write_closing(totals(), events_);
     if (!events_.empty()) tell_warnings(events_.back());
@@ -230,9 +234,21 @@ void Reply::fail(const ApiError& fault, bool rows_go_on) {
 }
 
 bool Reply::never_run() const {
-  return !admitted_ && std::all_of(rows_.begin(), rows_.end(), [](const Row& row) {
-    return row.choice.ending.reason == FinishReason::cancelled;
-  });
+  return !admitted_ && std::all_of(rows_.begin(), rows_.end(),
+                                   [](const Row& row) { return is_cut(row.choice.ending.reason); });
+}
+
+// Returns the error that goes out in place of an answer: one that never ran, or does not tell that it was
+// cut.
+std::optional<ApiError> Reply::refusal() const {
+  const auto cut = std::find_if(rows_.begin(), rows_.end(),
+                                [](const Row& row) { return is_cut(row.choice.ending.reason); });
+  if (cut == rows_.end()) return std::nullopt;
+  const bool stopping = cut->choice.ending.reason == FinishReason::stopping;
+  const bool refuses = never_run() && (stopping || options_.refuse_if_never_run);
+  if (!refuses && writer_->tells_cuts()) return std::nullopt;
+  if (stopping) return ApiError{503, "Server is shutting down", {}, "shutting_down", {}};
+  return ApiError{409, "Request cancelled", {}, "cancelled", {}};
 }
 
 Totals Reply::totals() const {
@@ -253,7 +269,8 @@ Totals Reply::totals() const {
 Outcome Reply::outcome() const {
   if (call_->exchange()->disconnected()) return Outcome::disconnected;
   const bool cancelled = std::any_of(rows_.begin(), rows_.end(), [](const Row& row) {
-    return row.choice.ending.reason == FinishReason::cancelled;
+    const FinishReason reason = row.choice.ending.reason;
+    return is_cut(reason) && reason != FinishReason::paused;
   });
   return cancelled ? Outcome::cancelled : Outcome::ok;
 }

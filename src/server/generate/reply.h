@@ -69,6 +69,7 @@ class Reply : public Listener {
   void fail(const Error& error);
   void fail(const ApiError& fault, bool rows_go_on);
   bool never_run() const;
+  std::optional<ApiError> refusal() const;
   Totals totals() const;
   Outcome outcome() const;
 

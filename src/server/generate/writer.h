@@ -12,6 +12,7 @@
 #include "engine/event.h"
 #include "server/core/errors.h"
 #include "server/core/framing.h"
+#include "text/reasoning_split.h"
 
 namespace fulmar {
 
@@ -19,6 +20,7 @@ struct Ending {
   FinishReason reason = FinishReason::stop;
   std::optional<int32_t> stop_id;
   std::optional<std::string> stop_text;
+  bool wrote_session = false;  // the row's session holds the state behind it
 };
 
 // The part of a choice that is new since its last piece.
@@ -59,6 +61,12 @@ struct Totals {
   int64_t accepted_draft_tokens = 0, rejected_draft_tokens = 0;  // of speculative decoding
 };
 
+// How far the text of a row that is paused has been taken apart.
+struct PausedRow {
+  const std::optional<ReasoningSplitter>& splitter;
+  int64_t reasoning_tokens = 0;
+};
+
 // One per request; calls come one after another. Every text is one JSON value without line ends.
 class Writer {
  public:
@@ -75,6 +83,12 @@ class Writer {
 
   // Writes the whole answer; `choices` are in order of their index.
   virtual std::string write_whole(std::vector<Choice> choices, const Totals& totals) = 0;
+
+  // Tells whether an answer says that it was cut; without, an error goes out in its place.
+  virtual bool tells_cuts() const { return true; }
+  // Keeps what it takes to go on once the row is resumed. Called before the last piece of a paused row of a
+  // stream, when all its text so far is written.
+  virtual void keep_paused(const PausedRow& /*row*/) {}
 
   // Writes the body of an answer whose engine has failed.
   virtual std::string write_failure(const ApiError& error) { return error_json(family(), error); }

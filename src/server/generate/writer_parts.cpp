@@ -7,13 +7,40 @@
 namespace fulmar {
 namespace {
 
-std::string_view reason_text(FinishReason reason, Family family) {
-  if (reason == FinishReason::length) return "length";
-  if (reason == FinishReason::cancelled && family != Family::openai) return "cancelled";
-  return "stop";
+// Returns the finish reason. "abort" is what other servers tell OpenAI's clients of an answer that was cut.
+std::string_view finish_text(FinishReason reason, Family family) {
+  switch (reason) {
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::cancelled:
+    case FinishReason::paused:
+    case FinishReason::stopping:
+      return family == Family::openai ? "abort" : cut_text(reason);
+    case FinishReason::failed:
+      break;
+  }
+  return "error";
 }
 
 }  // namespace
+
+std::string_view cut_text(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::cancelled:
+      return "cancelled";
+    case FinishReason::paused:
+      return "paused";
+    case FinishReason::stopping:
+      return "server_stopping";
+    case FinishReason::stop:
+    case FinishReason::length:
+    case FinishReason::failed:
+      break;
+  }
+  return {};
+}
 
 void write_head(JsonWriter& json, const AnswerHead& head) {
   json.begin_object()
@@ -85,13 +112,13 @@ void write_ending_or_null(JsonWriter& json, const Ending* ending, Family family)
 }
 
 void write_ending(JsonWriter& json, const Ending& ending, Family family) {
-  json.member("finish_reason", reason_text(ending.reason, family));
+  json.member("finish_reason", finish_text(ending.reason, family));
   if (ending.stop_text) {
     json.member("stop_reason", *ending.stop_text);
   } else if (ending.stop_id) {
     json.member("stop_reason", *ending.stop_id);
-  } else if (ending.reason == FinishReason::cancelled) {
-    json.member("stop_reason", "cancelled");
+  } else if (is_cut(ending.reason)) {
+    json.member("stop_reason", cut_text(ending.reason));
   }
 }
 

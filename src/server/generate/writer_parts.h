@@ -39,8 +39,11 @@ std::string usage_event(const AnswerHead& head, const Totals& totals);
 JsonWriter begin_choice_event(const AnswerHead& head);
 // Closes what begin_choice_event opened. With `usage_later` clients expect a null usage until the last event.
 std::string end_choice_event(JsonWriter& json, bool usage_later);
-// Writes the members "finish_reason" and, when a stop matched, "stop_reason". While a choice goes on, they
-// are null.
+// Names a cut as answers of all families do that have a place for words of their own: "cancelled", "paused",
+// "server_stopping". Empty for other ends.
+std::string_view cut_text(FinishReason reason);
+// Writes the members "finish_reason" and, when a stop matched or the row was cut, "stop_reason". While a
+// choice goes on, they are null.
 void write_ending_or_null(JsonWriter& json, const Ending* ending, Family family);
 void write_ending(JsonWriter& json, const Ending& ending, Family family);
 

@@ -23,8 +23,18 @@ void write_timings(JsonWriter& json, int64_t prompt_tokens, double prompt_ms, in
 }
 
 std::string_view stop_type(const Ending& ending) {
-  if (ending.reason == FinishReason::length) return "limit";
-  return ending.stop_text ? "word" : "eos";
+  switch (ending.reason) {
+    case FinishReason::stop:
+      return ending.stop_text ? "word" : "eos";
+    case FinishReason::length:
+      return "limit";
+    case FinishReason::cancelled:
+    case FinishReason::paused:
+    case FinishReason::stopping:
+    case FinishReason::failed:
+      break;
+  }
+  return "none";
 }
 
 }  // namespace
@@ -44,7 +54,7 @@ std::string LlamaWriter::last_part(int32_t index, const std::string& content, co
   json.member("tokens_predicted", tokens)
       .member("tokens_evaluated", prompt_tokens)
       .member("tokens_cached", cached);
-  json.member("truncated", false).member("stop_type", stop_type(ending));
+  json.member("truncated", is_cut(ending.reason)).member("stop_type", stop_type(ending));
   json.member("stopping_word", ending.stop_text.value_or(std::string())).member("prompt", facts_.prompt);
   write_timings(json, prompt_tokens, milliseconds(first - begun_), tokens, milliseconds(now - first));
   return json.end_object().take();

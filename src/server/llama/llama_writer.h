@@ -24,7 +24,7 @@ inline constexpr JsonShape kLlamaLast{
     "llama.last",
     R"({"index":"integer","content":"string","tokens":["integer"],"id_slot":"integer","stop":true,)"
     R"("model":"string","tokens_predicted":"integer","tokens_evaluated":"integer",)"
-    R"("tokens_cached":"integer","truncated":"boolean","stop_type":"=limit|=word|=eos",)"
+    R"("tokens_cached":"integer","truncated":"boolean","stop_type":"=limit|=word|=eos|=none",)"
     R"("stopping_word":"string","prompt":"string","timings":{"*":"number"},"warnings?":["string"]})"};
 // An answer to several prompts.
 inline constexpr JsonShape kLlamaList{"llama.list", R"(["@llama.last"])", &kLlamaLast};

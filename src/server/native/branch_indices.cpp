@@ -57,4 +57,16 @@ Result<std::shared_ptr<const BranchIndices::Lease>> BranchIndices::take(
       std::make_shared<const Lease>(shared_from_this(), key, tree, highest + 1));
 }
 
+void BranchIndices::name(const std::string& request_id, const std::shared_ptr<const Lease>& lease) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(named_, [](const auto& named) { return named.second.expired(); });
+  named_[request_id] = lease;
+}
+
+std::shared_ptr<const BranchIndices::Lease> BranchIndices::held_by(const std::string& request_id) {
+  std::lock_guard lock(mutex_);
+  const auto found = named_.find(request_id);
+  return found == named_.end() ? nullptr : found->second.lock();
+}
+
 }  // namespace fulmar

@@ -47,11 +47,16 @@ class BranchIndices : public std::enable_shared_from_this<BranchIndices> {
   // kLastBranch is taken. `highest_stored` may wait for the engine; its Error is passed on.
   Result<std::shared_ptr<const Lease>> take(const Owner& owner, const std::string& tree,
                                             const std::function<Result<int64_t>()>& highest_stored);
+  // Names the request that stores under an index, for as long as that is held.
+  void name(const std::string& request_id, const std::shared_ptr<const Lease>& lease);
+  // Returns what the request stores under; null where it does not.
+  std::shared_ptr<const Lease> held_by(const std::string& request_id);
 
  private:
   std::mutex taking_;  // one at a time: what is held is looked at before what is stored
-  std::mutex mutex_;   // guards held_
+  std::mutex mutex_;   // guards what follows
   std::map<std::string, std::set<int64_t>> held_;  // by session_text() of the tree
+  std::map<std::string, std::weak_ptr<const Lease>> named_;
 };
 
 }  // namespace fulmar

@@ -4,19 +4,12 @@
 #include <fmt/format.h>
 
 namespace fulmar {
-namespace {
-
-bool leaves_a_state(const Ending& ending) {
-  return ending.reason == FinishReason::stop || ending.reason == FinishReason::length;
-}
-
-}  // namespace
 
 BranchWriter::BranchWriter(AnswerHead head, NativeShape shape, bool include_usage, BranchTurn turn)
     : NativeWriter(std::move(head), shape, include_usage), turn_(std::move(turn)) {}
 
 void BranchWriter::write_piece(const Piece& piece, std::vector<std::string>& events) {
-  if (piece.ending) stored_ = leaves_a_state(*piece.ending);
+  if (piece.ending) stored_ = piece.ending->wrote_session;
   NativeWriter::write_piece(piece, events);
 }
 
@@ -33,7 +26,7 @@ void BranchWriter::write_closing(const Totals& totals, std::vector<std::string>&
 }
 
 std::string BranchWriter::write_whole(std::vector<Choice> choices, const Totals& totals) {
-  stored_ = leaves_a_state(choices.front().ending);
+  stored_ = choices.front().ending.wrote_session;
   return NativeWriter::write_whole(std::move(choices), totals);
 }
 

@@ -31,7 +31,7 @@ class BranchWriter : public NativeWriter {
   void write_extra(JsonWriter& json) const override;
 
   const BranchTurn turn_;
-  bool stored_ = true;  // a cancelled turn stores no state
+  bool stored_ = false;  // the turn has left a state
 };
 
 }  // namespace fulmar

@@ -55,6 +55,10 @@ void submit_native(std::shared_ptr<Call> call, Fields& fields, const NativeRoute
   submission.request_id = new_native_id(now);
   submission.endpoint = route.endpoint;
   submission.refuse_if_never_run = route.refuse_if_never_run;
+  if (route.branch) {
+    submission.held = route.branch->to;
+    call->service().families.branches->name(submission.request_id, route.branch->to);
+  }
   const AnswerHead head{submission.request_id, {}, now, submission.model_name};
   const bool usage = submission.generation.include_usage;
   auto writer = route.branch ? std::make_unique<BranchWriter>(head, route.shape, usage, *route.branch)

@@ -21,14 +21,14 @@ inline constexpr JsonShape kNativeAnswer{
     "native",
     R"({"id":"string","object":"string","created":"integer","model":"string","choices":[)"
     R"({"index":"integer","message":{"role":"=assistant","content":"string"},)"
-    R"("finish_reason":"=stop|=length|=cancelled","stop_reason?":"string|integer"}],)"
+    R"("finish_reason":"=stop|=length|=cancelled|=paused|=server_stopping","stop_reason?":"string|integer"}],)"
     R"("usage":"@usage","dialogue_idx?":"integer","warnings?":["string"]})",
     &kUsage};
 inline constexpr JsonShape kNativeEvent{
     "native.chunk",
     R"({"id":"string","object":"=chat.completion.chunk","created":"integer","model":"string",)"
     R"("choices":[{"index":"integer","delta":{"content":"string"},)"
-    R"("finish_reason?":"=stop|=length|=cancelled","stop_reason?":"string|integer"}],)"
+    R"("finish_reason?":"=stop|=length|=cancelled|=paused|=server_stopping","stop_reason?":"string|integer"}],)"
     R"("usage?":"@usage","warnings?":["string"]})",
     &kUsage};
 

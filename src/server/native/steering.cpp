@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "server/generate/intake.h"
-#include "server/native/native_writer.h"
+#include "server/native/branch_writer.h"
 #include "server/status/status.h"
 
 namespace fulmar {
@@ -37,10 +37,26 @@ ServedModelPtr model_with_paused(const Call& call, const std::string& id, std::s
   return nullptr;
 }
 
+bool forget_anywhere(const Call& call, const std::string& id) {
+  bool found = false;
+  call.service().models.each_engine(
+      [&](Engine& engine) { found = found || engine.forget_paused(call.owner(), id); });
+  return found;
+}
+
+// Makes the writer of a stream that is resumed.
+std::unique_ptr<Writer> resumed_writer(const Call& call, const std::string& id, const std::string& model) {
+  const AnswerHead head{id, {}, unix_seconds(), model};
+  auto branch = call.service().families.branches->held_by(id);
+  if (!branch) return std::make_unique<NativeWriter>(head, kBatchShape, false);
+  return std::make_unique<BranchWriter>(head, kBatchShape, false,
+                                        BranchTurn{.from = 0, .to = std::move(branch)});
+}
+
 }  // namespace
 
 void cancel_request(std::shared_ptr<Call> call) {
-  if (!cancel_anywhere(*call, call->argument())) {
+  if (!cancel_anywhere(*call, call->argument()) && !forget_anywhere(*call, call->argument())) {
     return call->fail({404, "Request not found", {}, "not_found", {}});
   }
   JsonWriter json;
@@ -53,7 +69,8 @@ void stop_requests(std::shared_ptr<Call> call) {
   const std::string id = fields.text(kRequestFields["request_id"]).value_or(std::string());
   if (fields.failed()) return call->fail(fields.fault());
   const EngineStats before = stats_seen_by(*call);
-  const bool stopped = id.empty() ? cancel_everything(*call) : cancel_anywhere(*call, id);
+  const bool stopped =
+      id.empty() ? cancel_everything(*call) : cancel_anywhere(*call, id) || forget_anywhere(*call, id);
   JsonWriter json;
   json.begin_object().member("ok", true).member("stopped", stopped).key("active_request");
   write_active_request(json, before);
@@ -67,9 +84,13 @@ void pause_request(std::shared_ptr<Call> call) {
   const EngineStats before = stats_seen_by(*call);
   std::string paused;
   for (const ServedModelPtr& model : call->service().models.all()) {
-    if (const Result<std::string> found = model->engine->pause(call->owner(), id)) {
+    const Result<std::string> found = model->engine->pause(call->owner(), id);
+    if (found.ok()) {
       paused = *found;
       break;
+    }
+    if (found.error().kind == ErrorKind::resource) {
+      return call->fail({429, found.error().text, {}, "paused_full", {}, 1});
     }
   }
   JsonWriter json;
@@ -105,9 +126,11 @@ void resume_request(std::shared_ptr<Call> call) {
   options.request_id = id;
   options.stream = true;
   options.chunk_size = chunk_size;
-  auto writer = std::make_unique<NativeWriter>(AnswerHead{id, {}, unix_seconds(), name}, kBatchShape, false);
-  const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), model);
-  if (const Status resumed = model->engine->resume(call->owner(), id, max_tokens, reply); !resumed) {
+  const auto reply =
+      std::make_shared<Reply>(call, std::move(options), resumed_writer(*call, id, name), model);
+  auto listener = call->service().families.resumed(call->shared_service(), id, reply);
+  if (const Status resumed = model->engine->resume(call->owner(), id, max_tokens, std::move(listener));
+      !resumed) {
     const ErrorKind kind = resumed.error().kind;
     if (kind == ErrorKind::not_found) {
       return call->fail({404, "Paused request not found", {}, "not_found", {}});

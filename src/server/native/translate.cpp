@@ -32,6 +32,7 @@ class TranslationWriter : public Writer {
   TranslationWriter(std::vector<Item> items, bool as_is) : items_(std::move(items)), as_is_(as_is) {}
 
   Family family() const override { return Family::native; }
+  bool tells_cuts() const override { return false; }
   void write_opening(int32_t, std::vector<std::string>&) override {}
   void write_piece(const Piece&, std::vector<std::string>&) override {}
   void write_closing(const Totals&, std::vector<std::string>&) override {}

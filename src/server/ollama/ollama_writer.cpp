@@ -3,6 +3,25 @@
 #include "server/generate/writer_parts.h"
 
 namespace fulmar {
+namespace {
+
+std::string_view done_reason(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::cancelled:
+    case FinishReason::paused:
+    case FinishReason::stopping:
+      return cut_text(reason);
+    case FinishReason::failed:
+      break;
+  }
+  return "error";
+}
+
+}  // namespace
 
 OllamaWriter::OllamaWriter(OllamaFacts facts) : facts_(std::move(facts)) {
   if (!facts_.calls.names.empty()) splitter_.emplace(facts_.calls);
@@ -52,7 +71,7 @@ std::string OllamaWriter::last_line(const LineContent& part, const Totals& total
   };
   const auto first = first_.value_or(begun_);
   JsonWriter json = begin_line(part);
-  json.member("done", true).member("done_reason", reason_ == FinishReason::length ? "length" : "stop");
+  json.member("done", true).member("done_reason", done_reason(reason_));
   json.member("total_duration", nanoseconds(now - begun_)).member("load_duration", 0);
   json.member("prompt_eval_count", totals.prompt_tokens)
       .member("prompt_eval_duration", nanoseconds(first - begun_));

@@ -26,7 +26,7 @@ inline constexpr JsonShape kOllamaAnswer{
     R"({"model":"string","created_at":"string","message?":{"role":"=assistant","content":"string",)"
     R"("thinking?":"string","tool_calls?":[{"id":"string","function":{"index":"integer",)"
     R"("name":"string","arguments":{"*":"any"}}}]},"response?":"string","thinking?":"string",)"
-    R"("done":"boolean","done_reason?":"=stop|=length|=load","total_duration?":"integer",)"
+    R"("done":"boolean","done_reason?":"=stop|=length|=cancelled|=paused|=server_stopping|=load","total_duration?":"integer",)"
     R"("load_duration?":"integer","prompt_eval_count?":"integer","prompt_eval_duration?":"integer",)"
     R"("eval_count?":"integer","eval_duration?":"integer","warnings?":["string"]})"};
 

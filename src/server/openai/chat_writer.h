@@ -40,7 +40,7 @@ inline constexpr JsonShape kChatAnswer{
     R"("service_tier?":"=default","choices":[{"index":"integer","message":{"role":"=assistant",)"
     R"("reasoning_content?":"string","content":"string|null","refusal":null,"tool_calls?":[)"
     R"({"id":"string","type":"=function","function":{"name":"string","arguments":"string"}}]},)"
-    R"("logprobs":"@content_logprobs|null","finish_reason":"=stop|=length|=tool_calls",)"
+    R"("logprobs":"@content_logprobs|null","finish_reason":"=stop|=length|=tool_calls|=abort",)"
     R"("stop_reason?":"string|integer"}],"usage":"@usage","warnings?":["string"]})",
     {&kUsage, &kContentLogprobs}};
 inline constexpr JsonShape kChatEvent{
@@ -49,7 +49,7 @@ inline constexpr JsonShape kChatEvent{
     R"("service_tier?":"=default","choices":[{"index":"integer","delta":{"role?":"=assistant",)"
     R"("reasoning_content?":"string","content?":"string|null","tool_calls?":[{"index":"integer",)"
     R"("id?":"string","type?":"=function","function":{"name?":"string","arguments":"string"}}]},)"
-    R"("logprobs":"@content_logprobs|null","finish_reason":"=stop|=length|=tool_calls|null",)"
+    R"("logprobs":"@content_logprobs|null","finish_reason":"=stop|=length|=tool_calls|=abort|null",)"
     R"("stop_reason?":"string|integer"}],"usage?":"@usage|null","warnings?":["string"]})",
     {&kUsage, &kContentLogprobs}};
 

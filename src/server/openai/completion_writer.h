@@ -22,7 +22,7 @@ inline constexpr JsonShape kCompletionAnswer{
     "text_completion",
     R"({"id":"string","object":"=text_completion","created":"integer","model":"string",)"
     R"("choices":[{"text":"string","index":"integer","logprobs":"@legacy_logprobs|null",)"
-    R"("finish_reason":"=stop|=length|null","stop_reason?":"string|integer"}],)"
+    R"("finish_reason":"=stop|=length|=abort|null","stop_reason?":"string|integer"}],)"
     R"("usage?":"@usage|null","warnings?":["string"]})",
     {&kUsage, &kLegacyLogprobs}};
 

@@ -62,9 +62,7 @@ class EmbeddingReply : public Listener {
   void deliver(std::vector<Event> events) override {
     for (Event& event : events) {
       if (closed_ || event.kind != Event::Kind::finished) continue;
-      if (event.reason == FinishReason::failed || event.reason == FinishReason::cancelled) {
-        return fail(event);
-      }
+      if (event.reason == FinishReason::failed || is_cut(event.reason)) return fail(event);
       prompt_tokens_ += event.usage.prompt_tokens;
       vectors_[static_cast<size_t>(event.index)] = std::move(event.embedding);
       if (--unfinished_ == 0) respond();
@@ -75,7 +73,11 @@ class EmbeddingReply : public Listener {
   void fail(const Event& event) {
     closed_ = true;
     if (unfinished_ > 1) model_->engine->cancel(call_->owner(), request_id_);
-    call_->fail(event.error ? api_error(*event.error) : ApiError{409, "Request cancelled", {}, {}, {}});
+    if (event.error) return call_->fail(api_error(*event.error));
+    if (event.reason == FinishReason::stopping) {
+      return call_->fail({503, "Server is shutting down", {}, "shutting_down", {}});
+    }
+    call_->fail({409, "Request cancelled", {}, {}, {}});
   }
 
   void respond() {

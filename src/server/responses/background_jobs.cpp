@@ -83,7 +83,8 @@ StoredResponse ended_unmade(const ResponseJob& job, std::string_view status, con
           .model = {},
           .json = json.end_object().take(),
           .created = job.created,
-          .owner = job.owner};
+          .owner = job.owner,
+          .cut = std::string(status)};
 }
 
 // ---- from a request to the engine
@@ -192,21 +193,27 @@ class NewJob {
 };
 
 // Stores the job with its first attempt counted, then submits it: a crash while it runs must find that
-// attempt counted.
+// attempt counted. One that no slot is free for waits for its turn, so that no crash counts against it.
 std::optional<ApiError> store_and_hand_over(Service& service, const Call& call, const std::string& queued,
                                             ReadyJob ready) {
   const FactsPtr facts = ready.facts;
   NewJob job(service, facts->id);
   if (auto refused = begin(service, ready)) return refused;
+  BackgroundResponses& background = service.families.responses->background;
+  const bool now = background.begun() <= service.models.figures().slots_total;
   if (auto refused = service.families.responses->store.put_job({.id = facts->id,
                                                                 .request = asked_again(call),
                                                                 .answer = queued,
                                                                 .created = facts->created,
-                                                                .attempts = 1,
+                                                                .attempts = now ? 1 : 0,
                                                                 .owner = facts->owner})) {
     return refused;
   }
-  if (auto refused = hand_over(service, std::move(ready))) return refused;
+  if (!now) {
+    background.put_back(facts->id, std::nullopt);
+  } else if (auto refused = hand_over(service, std::move(ready))) {
+    return refused;
+  }
   job.keep();
   return std::nullopt;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "server/responses/background_responses.h"
+#include "server/responses/paused_response.h"
 #include "server/responses/response_store.h"
 
 namespace fulmar {
@@ -21,6 +22,7 @@ struct ResponseFamily {
 
   ResponseStore store;
   BackgroundResponses background{store};
+  PausedResponses paused;
   std::atomic<bool> looking{false};  // a thread is to look for responses that wait
 };
 

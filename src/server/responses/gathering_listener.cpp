@@ -33,7 +33,7 @@ class GatheringListener : public Listener {
         if (event.kind != Event::Kind::finished) continue;
         over_ = true;
         answer = answer_of(event);
-        cut = event.reason == FinishReason::cancelled;
+        cut = is_cut(event.reason);
         break;
       }
     } catch (const std::exception& failure) {
@@ -68,7 +68,7 @@ class GatheringListener : public Listener {
       return writer_->as_stored(writer_->write_failure(api_error(error)));
     }
     if (splitter_) add(splitter_->finish());
-    choice_.ending = {event.reason, event.stop_id, std::move(event.stop_text)};
+    choice_.ending = {event.reason, event.stop_id, std::move(event.stop_text), event.wrote_session};
     choice_.usage = event.usage;
     totals_.prompt_tokens = event.usage.prompt_tokens;
     totals_.completion_tokens = event.usage.completion_tokens;

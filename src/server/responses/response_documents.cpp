@@ -30,7 +30,9 @@ Document document_of(const StoredResponse& response) {
       .key("calls")
       .begin_array();
   for (const std::string& call : response.calls) json.value(call);
-  json.end_array().end_object();
+  json.end_array();
+  if (!response.cut.empty()) json.member("cut", response.cut);
+  json.end_object();
   return {.id = response.id,
           .owner = response.owner,
           .created = response.created,
@@ -42,16 +44,17 @@ Result<StoredResponse> response_of(Document document) {
   const auto body = parse_json(document.text, {.max_bytes = document.text.size()});
   if (!body.ok()) return unreadable(document);
   const auto json = get_string(*body, "json"), tools = get_string(*body, "tools");
-  const auto input = get_string(*body, "input");
+  const auto input = get_string(*body, "input"), cut = get_string(*body, "cut");
   const auto created = get_int(*body, "created");
   const auto calls = get_array(*body, "calls");
-  if (!json.ok() || !tools.ok() || !input.ok() || !calls.ok() || !*calls) {
+  if (!json.ok() || !tools.ok() || !input.ok() || !cut.ok() || !calls.ok() || !*calls) {
     return unreadable(document);
   }
   StoredResponse response = response_facts(std::move(document));
   response.json = json->value_or("");
   response.tools = tools->value_or("");
   response.input = input->value_or("[]");
+  response.cut = cut->value_or("");
   if (created.ok() && *created) response.created = **created;
   for (const JsonValue& call : **calls) {
     if (call.is_string()) response.calls.push_back(call.as_string());

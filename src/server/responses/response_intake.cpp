@@ -9,6 +9,7 @@
 #include "net/json_writer.h"
 #include "server/generate/chat_intake.h"
 #include "server/generate/session_ids.h"
+#include "server/generate/writer_parts.h"
 #include "server/responses/family.h"
 #include "server/responses/response_items.h"
 
@@ -191,6 +192,22 @@ std::vector<ChatMessage> read_turn(Fields& fields, Service& service, const Owner
   return messages;
 }
 
+ApiError stateless(const std::string& id, std::string_view why) {
+  return {409,
+          fmt::format("Response '{}' has no state to go on from: {}", id, why),
+          "previous_response_id",
+          "response_without_state",
+          {}};
+}
+
+std::string why_stateless(const std::string& cut) {
+  if (cut == cut_text(FinishReason::paused)) {
+    return "its request was paused before its end; resume that while it is there, or send the whole "
+           "conversation instead";
+  }
+  return fmt::format("it ended as '{}'; send the whole conversation instead", cut);
+}
+
 // Finds the stored response that this one continues. Faults stay in `fields`.
 std::optional<StoredResponse> read_previous(Fields& fields, Service& service, const Owner& owner,
                                             const ServedModel& model) {
@@ -206,8 +223,12 @@ std::optional<StoredResponse> read_previous(Fields& fields, Service& service, co
     return std::nullopt;
   }
   std::optional<StoredResponse>& previous = *found;
-  if (!previous) {
+  if (!previous && service.families.responses->background.look(id)) {
+    fields.fail(stateless(id, "it has not ended yet"));
+  } else if (!previous) {
     fields.fail(not_stored(id, "previous_response_id"));
+  } else if (!previous->cut.empty()) {
+    fields.fail(stateless(id, why_stateless(previous->cut)));
   } else if (previous->model != model.id) {
     fields.fail(bad_value(fmt::format("'previous_response_id' is of the model '{}', this request of '{}'",
                                       previous->model, model.id),

@@ -297,28 +297,36 @@ Result<std::optional<StoredResponse>> ResponseStore::find(const std::string& id)
 
 Result<std::optional<StoredResponse>> ResponseStore::take(const std::string& id) {
   if (is_job(id)) return std::optional<StoredResponse>();
-  std::optional<StoredResponse> taken;
-  std::shared_ptr<std::vector<Tried>> told;
+  WaitingById::node_type waited;
   {
     std::unique_lock lock(mutex_);
-    if (const auto found = waiting_.find(id); found != waiting_.end()) {
-      const StoredResponse& response = *found->second.response;
-      taken =
-          StoredResponse{.id = response.id, .model = response.model, .json = {}, .created = response.created};
-      taken->owner = response.owner;
-      told = found->second.told;
-      waiting_.erase(found);
-    }
+    waited = waiting_.extract(id);
     changed_.wait(lock, [&] { return writing_ != id; });
   }
-  if (told) tell(*told, false);
   auto document = documents_->take(id);
   if (!document.ok()) {
     spdlog::error("response not removed id={}: {}", id, document.error().text);
+    if (!waited.empty()) {
+      std::lock_guard lock(mutex_);
+      waiting_.insert(std::move(waited));
+    }
+    changed_.notify_all();
     return document.error();
   }
-  if (taken || !*document) return taken;
-  return std::optional<StoredResponse>(response_facts(std::move(**document)));
+  if (waited.empty()) {
+    if (!*document) return std::optional<StoredResponse>();
+    return std::optional<StoredResponse>(response_facts(std::move(**document)));
+  }
+  const StoredResponse& response = *waited.mapped().response;
+  StoredResponse taken{.id = response.id, .model = response.model, .json = {}, .created = response.created};
+  taken.owner = response.owner;
+  tell(*waited.mapped().told, false);
+  return std::optional<StoredResponse>(std::move(taken));
+}
+
+void ResponseStore::forget_later(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  gone_.push_back({.id = id, .model = {}, .json = {}});
 }
 
 std::vector<StoredResponse> ResponseStore::take_expired() {

@@ -32,6 +32,7 @@ struct StoredResponse {
   std::string input = "[]";             // what it was asked with: a JSON array of items
   std::vector<std::string> calls = {};  // ids of the calls in the answer, to be answered in the next turn
   std::string owner = {};               // whose room it takes
+  std::string cut = {};                 // how it ended that left no state to go on from; empty: it left one
   PromisedRoomPtr room = {};            // given back once it is written
 };
 
@@ -103,6 +104,8 @@ class ResponseStore {
   // Removes it; without its json, tools, input and calls. Waits for a write of it that has begun, which would
   // bring it back.
   Result<std::optional<StoredResponse>> take(const std::string& id);
+  // Has take_expired() return an id whose state is yet to be erased.
+  void forget_later(const std::string& id);
   // Returns what is too old, and what its owner's newer ones have pushed out since; as take() does.
   std::vector<StoredResponse> take_expired();
   // Returns why the documents fail; nothing where they work.

@@ -42,6 +42,17 @@ bool made_in_background(const std::string& answer) {
   return background && background->is_bool() && background->as_bool();
 }
 
+// Ends what still makes a response that was deleted: its request is paused, or was resumed.
+void end_request(Service& service, const std::string& id) {
+  const auto paused = service.families.responses->paused.find(id);
+  if (!paused) return;
+  paused->remove();
+  service.models.each_engine([&](Engine& engine) {
+    engine.forget_paused(server_itself(), id);
+    engine.cancel(server_itself(), id);
+  });
+}
+
 }  // namespace
 
 void create_response(std::shared_ptr<Call> call) {
@@ -61,8 +72,11 @@ void create_response(std::shared_ptr<Call> call) {
   }
   if (facts.background) facts.warnings = call->unkept().warnings;
   if (facts.background) return answer_in_background(*call, std::move(made));
-  auto writer = std::make_unique<ResponsesWriter>(call->shared_service(),
-                                                  std::make_shared<const ResponseFacts>(std::move(facts)));
+  std::shared_ptr<PausedResponse> paused;
+  if (facts.store) paused = service.families.responses->paused.add(facts.id);
+  made.submission.held = paused;
+  auto writer = std::make_unique<ResponsesWriter>(
+      call->shared_service(), std::make_shared<const ResponseFacts>(std::move(facts)), std::move(paused));
   submit(std::move(call), std::move(made.submission), std::move(writer));
 }
 
@@ -122,8 +136,9 @@ void cancel_response(std::shared_ptr<Call> call) {
   const auto tell_stored = [call, id, tell] {
     const auto stored = call->service().families.responses->store.find(id);
     if (!stored.ok()) return call->fail(store_failed("responses"));
-    if (!*stored) return call->fail(not_stored(id));
-    if (made_in_background((*stored)->json)) return tell((*stored)->json);
+    const bool runs = call->service().families.responses->paused.find(id) != nullptr;
+    if (!*stored && !runs) return call->fail(not_stored(id));
+    if (*stored && made_in_background((*stored)->json)) return tell((*stored)->json);
     call->fail(bad_value("Only responses with background=true can be cancelled", {}, "invalid_value"));
   };
   const bool told = background.when_over(
@@ -151,16 +166,27 @@ void delete_response(std::shared_ptr<Call> call) {
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   Service& service = call->service();
   const auto look = service.families.responses->background.look(id);
-  const auto stored = service.families.responses->store.find(id);
+  auto stored = service.families.responses->store.find(id);
   if (!stored.ok()) return call->fail(store_failed("responses"));
   if (!*stored && !look) return call->fail(not_stored(id));
-  // First the steps that may fail and can be repeated.
-  if (!forget_state(service, id).ok()) return call->fail(store_failed("sessions"));
-  if (!service.families.responses->store.drop_job(id).ok()) return call->fail(store_failed("responses"));
+  // A refusal changes nothing: what is done before the last step that may fail is put back. A job that is
+  // dropped stores no answer any more, so nothing is left to refuse.
+  ResponseStore& store = service.families.responses->store;
+  if (!store.drop_job(id).ok()) return call->fail(store_failed("responses"));
   service.families.responses->background.remove(id);
-  const auto taken = service.families.responses->store.take(id);
-  if (!taken.ok()) return call->fail(store_failed("responses"));
-  if (!*taken && (!look || look->state.wish == JobState::Wish::deleted)) return call->fail(not_stored(id));
+  const auto taken = store.take(id);
+  if (!taken.ok() && *stored) return call->fail(store_failed("responses"));
+  const bool removed = look && look->state.wish == JobState::Wish::deleted;
+  if (removed || (!look && !*taken)) return call->fail(not_stored(id));
+  if (!forget_state(service, id).ok()) {
+    if (!*stored) {
+      store.forget_later(id);
+    } else {
+      store.put(std::move(**stored));
+      return call->fail(store_failed("sessions"));
+    }
+  }
+  end_request(service, id);
   JsonWriter json;
   json.begin_object().member("id", id).member("object", "response").member("deleted", true);
   call->respond_json(json.end_object().take());

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "server/generate/writer_parts.h"
 #include "server/responses/family.h"
 
 namespace fulmar {
@@ -17,23 +18,41 @@ int64_t ResponseFacts::bytes() const {
   return static_cast<int64_t>(sum);
 }
 
-ResponsesWriter::ResponsesWriter(std::shared_ptr<Service> service, std::shared_ptr<const ResponseFacts> facts)
-    : service_(std::move(service)), held_facts_(std::move(facts)) {
+namespace {
+
+// How a response tells that its row has ended.
+struct ResponseEnd {
+  std::string_view status;
+  std::string_view why = {};  // member "reason" of "incomplete_details"
+};
+
+ResponseEnd end_of(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::stop:
+      break;
+    case FinishReason::length:
+      return {"incomplete", "max_output_tokens"};
+    case FinishReason::cancelled:
+      return {"cancelled"};
+    case FinishReason::paused:
+    case FinishReason::stopping:
+      return {"incomplete", cut_text(reason)};
+    case FinishReason::failed:
+      return {"failed"};
+  }
+  return {"completed"};
+}
+
+}  // namespace
+
+ResponsesWriter::ResponsesWriter(std::shared_ptr<Service> service, std::shared_ptr<const ResponseFacts> facts,
+                                 std::shared_ptr<PausedResponse> paused)
+    : service_(std::move(service)), paused_(std::move(paused)), held_facts_(std::move(facts)) {
   if (!facts_.calls.names.empty()) splitter_.emplace(facts_.calls);
 }
 
 std::string_view ResponsesWriter::status() const {
-  switch (ending_.reason) {
-    case FinishReason::length:
-      return "incomplete";
-    case FinishReason::cancelled:
-      return "cancelled";
-    case FinishReason::failed:
-      return "failed";
-    case FinishReason::stop:
-      break;
-  }
-  return "completed";
+  return end_of(fault_ ? FinishReason::failed : ending_.reason).status;
 }
 
 // ---- items
@@ -184,7 +203,7 @@ void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, 
   }
   json.key("incomplete_details");
   if (status == "incomplete") {
-    json.begin_object().member("reason", "max_output_tokens").end_object();
+    json.begin_object().member("reason", end_of(ending_.reason).why).end_object();
   } else {
     json.null();
   }
@@ -195,7 +214,7 @@ void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, 
   text_or_null("instructions", facts_.instructions);
   json.member("max_output_tokens", facts_.max_tokens).member("model", facts_.model);
   json.key("output").begin_array();
-  if (totals) {
+  if (totals || fault_) {
     for (const Item& item : items_) write_item(json, item, true);
   }
   json.end_array().member("parallel_tool_calls", facts_.calls.several);
@@ -274,6 +293,10 @@ std::string ResponsesWriter::write_whole(std::vector<Choice> choices, const Tota
 }
 
 std::string ResponsesWriter::write_failed_event(const ApiError& error) {
+  fault_ = error;
+  if (facts_.store && !facts_.background) {
+    service_->families.responses->store.put(as_stored(write_pending(status())));
+  }
   JsonWriter json = begin_event("error");
   json.member("code", error.code).member("message", error.text).key("param").null();
   return json.end_object().take();
@@ -285,15 +308,30 @@ std::string ResponsesWriter::write_failure(const ApiError& error) {
   return write_pending("failed");
 }
 
-// Writes the whole answer and stores it if asked to. A cancelled turn is not stored: it has no state to
-// continue from.
-std::string ResponsesWriter::finish(const Totals& totals) {
+void ResponsesWriter::keep_paused(const PausedRow& row) {
+  if (!paused_) return;
+  paused_->keep(std::make_unique<ResponseProgress>(
+      ResponseProgress{without_service(), row.splitter, row.reasoning_tokens}));
+}
+
+std::unique_ptr<ResponsesWriter> ResponsesWriter::without_service() const {
+  auto copy = std::make_unique<ResponsesWriter>(*this);
+  copy->service_.reset();
+  copy->paused_.reset();
+  return copy;
+}
+
+StoredResponse ResponsesWriter::stored_form(const Totals& totals) const {
   JsonWriter json;
   write_response(json, status(), &totals);
-  std::string text = json.take();
-  if (facts_.store && !facts_.background && ending_.reason != FinishReason::cancelled) {
-    service_->families.responses->store.put(as_stored(text));
-  }
+  return as_stored(json.take());
+}
+
+// Writes the answer, and stores it if asked to, however it has ended.
+std::string ResponsesWriter::finish(const Totals& totals) {
+  StoredResponse stored = stored_form(totals);
+  std::string text = stored.json;
+  if (facts_.store && !facts_.background) service_->families.responses->store.put(std::move(stored));
   return text;
 }
 
@@ -306,6 +344,8 @@ StoredResponse ResponsesWriter::as_stored(std::string json) const {
                         .input = facts_.input,
                         .owner = facts_.owner,
                         .room = facts_.room};
+  const ResponseEnd end = end_of(fault_ ? FinishReason::failed : ending_.reason);
+  if (fault_ || !ending_.wrote_session) stored.cut = end.why.empty() ? end.status : end.why;
   for (const Item& item : items_) {
     if (item.kind == Item::Kind::call) stored.calls.push_back(item.call.id);
   }

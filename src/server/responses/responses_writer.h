@@ -12,6 +12,7 @@
 #include "server/core/shape.h"
 #include "server/generate/tool_calls.h"
 #include "server/generate/writer.h"
+#include "server/responses/paused_response.h"
 #include "server/responses/response_store.h"
 
 namespace fulmar {
@@ -96,9 +97,10 @@ inline constexpr JsonShape kResponseEvent{
 
 class ResponsesWriter : public Writer {
  public:
-  // Stores the complete answer in the service's store, if the request asks for it; in the background the job
-  // does that.
-  ResponsesWriter(std::shared_ptr<Service> service, std::shared_ptr<const ResponseFacts> facts);
+  // Stores the answer in the service's store when it ends, if the request asks for it; in the background the
+  // job does that. `paused`: where it is kept while its request is paused; null: nowhere.
+  ResponsesWriter(std::shared_ptr<Service> service, std::shared_ptr<const ResponseFacts> facts,
+                  std::shared_ptr<PausedResponse> paused = nullptr);
 
   Family family() const override { return Family::openai; }
   void write_opening(int32_t index, std::vector<std::string>& events) override;
@@ -107,6 +109,14 @@ class ResponsesWriter : public Writer {
   std::string write_whole(std::vector<Choice> choices, const Totals& totals) override;
   // Writes the answer before it is made; `status`: "queued", "in_progress" or "cancelled".
   std::string write_pending(std::string_view status) const;
+  void keep_paused(const PausedRow& row) override;
+  // Returns a copy that goes on from here and stores nothing.
+  std::unique_ptr<ResponsesWriter> without_service() const;
+  // Notes why the engine has failed, which the answer will say.
+  void note_fault(ApiError error) { fault_ = std::move(error); }
+  // Makes the stored form of an answer that has ended.
+  StoredResponse stored_form(const Totals& totals) const;
+  // Writes the last event of a stream whose engine has failed, and stores the answer as far as it has come.
   std::string write_failed_event(const ApiError& error) override;
   // Writes the error of a failed engine; in the background an answer with the status "failed".
   std::string write_failure(const ApiError& error) override;
@@ -138,7 +148,8 @@ class ResponsesWriter : public Writer {
   std::string_view status() const;
   std::string finish(const Totals& totals);
 
-  const std::shared_ptr<Service> service_;
+  std::shared_ptr<Service> service_;
+  std::shared_ptr<PausedResponse> paused_;
   const std::shared_ptr<const ResponseFacts> held_facts_;
   const ResponseFacts& facts_ = *held_facts_;
   std::optional<ToolCallSplitter> splitter_;  // only with functions

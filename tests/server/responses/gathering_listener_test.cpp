@@ -56,12 +56,12 @@ Told told_of(std::unique_ptr<ResponsesWriter> writer, FinishReason reason) {
 }
 
 TEST(GatheringListener, TellsTheEndOnce) {
-  for (const FinishReason reason :
-       {FinishReason::stop, FinishReason::length, FinishReason::cancelled, FinishReason::failed}) {
+  for (const FinishReason reason : {FinishReason::stop, FinishReason::length, FinishReason::cancelled,
+                                    FinishReason::paused, FinishReason::stopping, FinishReason::failed}) {
     const Told told = told_of(std::make_unique<ResponsesWriter>(nullptr, facts()), reason);
     ASSERT_TRUE(told.answer);
     EXPECT_EQ(told.answer->id, "resp_1");
-    EXPECT_EQ(told.cut, reason == FinishReason::cancelled);
+    EXPECT_EQ(told.cut, is_cut(reason));
   }
 }
 
