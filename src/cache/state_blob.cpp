@@ -1,6 +1,6 @@
 #include "cache/state_blob.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::string checksum(std::span<const std::byte> bytes) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
-constexpr std::string_view kPayloadSum = "xxh3_128", kHeaderSum = "header_xxh3_128";
+constexpr std::string_view kPayloadSum = "xxh3_128", kHeaderSum = "header_xxh3_128", kFields = "fields";
 
 // Returns a line of the header that holds a checksum.
 std::string sum_line(std::string_view key, std::span<const std::byte> bytes) {
@@ -105,8 +105,61 @@ Result<int64_t> count(const Fields& fields, std::string_view key) {
 // The largest sizes any real model has, so that the arithmetic on a hostile header cannot overflow.
 constexpr int64_t kMaxLayers = 1 << 12, kMaxWidth = 1 << 20;
 
+// Words of fields' shapes and types in the header, by their enumerators.
+constexpr std::string_view kShapes[] = {"channels", "head_vectors", "head_matrices"};
+constexpr std::string_view kTypes[] = {"shift", "wkv", "f32"};
+
+std::string text_of(const FieldList& fields) {
+  std::vector<std::string> each;
+  for (const FieldSpec& field : fields) {
+    each.push_back(fmt::format("{}:{}:{}", field.name.view(), kShapes[static_cast<size_t>(field.shape)],
+                               kTypes[static_cast<size_t>(field.type)]));
+  }
+  return fmt::format("{}", fmt::join(each, " "));
+}
+
+// Returns the enumerator that a word stands for.
+template <class Enum, size_t N>
+std::optional<Enum> value_of(const std::string_view (&words)[N], std::string_view word) {
+  const auto found = std::ranges::find(words, word);
+  if (found == std::end(words)) return std::nullopt;
+  return static_cast<Enum>(found - std::begin(words));
+}
+
+// Parses NAME:SHAPE:TYPE. How a field is rolled back is the model's business and is not stored.
+std::optional<FieldSpec> parse_field(std::string_view text) {
+  const size_t first = text.find(':'), second = text.find(':', first + 1);
+  const std::string_view name = text.substr(0, first);
+  constexpr std::string_view kNameBytes = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  const bool named = !name.empty() && name.size() <= FieldName::kLongest &&
+                     name.find_first_not_of(kNameBytes) == std::string_view::npos;
+  if (!named || second == std::string_view::npos) return std::nullopt;
+  const auto shape = value_of<FieldSpec::Shape>(kShapes, text.substr(first + 1, second - first - 1));
+  const auto type = value_of<FieldSpec::Type>(kTypes, text.substr(second + 1));
+  if (!shape || !type) return std::nullopt;
+  return FieldSpec{FieldName(name), *shape, *type};
+}
+
+Result<FieldList> fields_of(const Fields& header) {
+  const auto line = header.find(kFields);
+  if (line == header.end() || line->second == text_of(kShiftsAndWkv)) return FieldList(kShiftsAndWkv);
+  std::vector<FieldSpec> list;
+  for (std::string_view rest = line->second; !rest.empty();) {
+    const size_t end = std::min(rest.find(' '), rest.size());
+    const auto field = parse_field(rest.substr(0, end));
+    if (!field || list.size() == FieldList::kMost) {
+      return corrupt(fmt::format("'{}' is '{}'; wanted at most {} of NAME:SHAPE:TYPE", kFields, line->second,
+                                 FieldList::kMost));
+    }
+    list.push_back(*field);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return FieldList(list);
+}
+
 Result<StateLayout> layout_of(const Fields& fields) {
-  StateLayout layout;
+  StateLayout layout{.fields = FieldList::none()};
+  FULMAR_ASSIGN(layout.fields, fields_of(fields));
   FULMAR_ASSIGN(layout.n_layer, number(fields, "n_layer"));
   FULMAR_ASSIGN(layout.n_embd, number(fields, "n_embd"));
   FULMAR_ASSIGN(layout.n_head, number(fields, "n_head"));
@@ -132,12 +185,27 @@ void convert_part(const std::byte* from, DType from_dtype, std::byte* to, DType 
 
 std::vector<std::byte> encode_blob(const StateBlob& blob) {
   const StateLayout& layout = blob.layout;
-  const std::string adapter = blob.adapter.empty() ? "" : fmt::format("adapter {}\n", blob.adapter);
+  const std::string adapter = blob.adapter.empty() ? "" : fmt::format("adapter {}
+", blob.adapter);
+  const std::string fields = text_of(layout.fields);
+  const bool usual = fields == text_of(kShiftsAndWkv);
   const std::string facts = fmt::format(
-      "fingerprint {}\n{}n_layer {}\nn_embd {}\nn_head {}\nhead_size {}\nshift_dtype {}\nwkv_dtype {}\n"
-      "tokens {}\nturn {}\npayload {}\n{}",
+      "fingerprint {}
+{}n_layer {}
+n_embd {}
+n_head {}
+head_size {}
+shift_dtype {}
+wkv_dtype {}
+{}"
+      "tokens {}
+turn {}
+payload {}
+{}",
       blob.fingerprint, adapter, layout.n_layer, layout.n_embd, layout.n_head, layout.head_size,
-      name_of(layout.shift_dtype), name_of(layout.wkv_dtype), blob.tokens, blob.turn, blob.payload.size(),
+      name_of(layout.shift_dtype), name_of(layout.wkv_dtype),
+      usual ? "" : fmt::format("{} {}
+", kFields, fields), blob.tokens, blob.turn, blob.payload.size(),
       sum_line(kPayloadSum, blob.payload));
   const size_t covered = kPrefix + facts.size();
   const auto header_bytes = static_cast<uint32_t>(facts.size() + kHeaderSumLine);
@@ -199,9 +267,15 @@ Result<std::vector<std::byte>> payload_for(const StateBlob& blob, const std::str
                              "quantised in another way)",
                              blob.fingerprint.substr(0, 16), fingerprint.substr(0, 16))};
   }
+  const std::string found = text_of(blob.layout.fields), wanted = text_of(layout.fields);
+  if (found != wanted) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("the state has the fields '{}'; this model's are '{}'", found, wanted)};
+  }
   StateLayout same_types = layout;
   same_types.shift_dtype = blob.layout.shift_dtype;
   same_types.wkv_dtype = blob.layout.wkv_dtype;
+  same_types.fields = blob.layout.fields;  // which differ in their roll-back alone
   if (same_types != blob.layout || blob.payload.size() != blob.layout.slot_bytes()) {
     return Error{ErrorKind::invalid,
                  fmt::format("the state has {} layers of {} channels; this model has {} of {}",
@@ -233,8 +307,8 @@ Status check_finite(std::span<const std::byte> payload, const StateLayout& layou
           std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
       if (found == values.end()) continue;
       return Error{ErrorKind::invalid,
-                   fmt::format("the state's {} of layer {} holds {}; wanted finite numbers", field.name,
-                               layer, *found)};
+                   fmt::format("the state's {} of layer {} holds {}; wanted finite numbers",
+                               field.name.view(), layer, *found)};
     }
   }
   return {};

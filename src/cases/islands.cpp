@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/check.h"
 #include "cases/composed.h"
 
 namespace fulmar::cases {
@@ -108,7 +109,7 @@ Island::Run enter7(CaseLayer& stage, bool pending) {
   stage.give_rows(7);
   return [&, pending](const Tensors& t, Body body) {
     const Bodies7 on(stage, body);
-    on->enter(stage.batch(), att, t[0], pending ? t[1] : Tensor{}, stage.att_shift(), part<6>(t, 2));
+    on->enter(stage.batch(), att, t[0], pending ? t[1] : Tensor{}, stage.field(kAttShift), part<6>(t, 2));
   };
 }
 
@@ -137,7 +138,7 @@ Island::Run recur7(CaseLayer& stage) {
   give_projected7(stage);
   return [&](const Tensors& t, Body body) {
     const Bodies7 on(stage, body);
-    on->recur(stage.batch(), att, projected7(t, 0), stage.wkv(), t[7]);
+    on->recur(stage.batch(), att, projected7(t, 0), stage.field(kWkv), t[7]);
   };
 }
 
@@ -156,7 +157,7 @@ Island::Run attend7(CaseLayer& stage) {
   give_projected7(stage);
   return [&](const Tensors& t, Body body) {
     const Bodies7 on(stage, body);
-    on->attend(stage.batch(), att, projected7(t, 0), stage.wkv(), t[7], t[8]);
+    on->attend(stage.batch(), att, projected7(t, 0), stage.field(kWkv), t[7], t[8]);
     stage.forget(t[7]);
   };
 }
@@ -173,7 +174,7 @@ Island::Run channel_mix7(CaseLayer& stage, bool deep) {
   stage.give_rows(1);
   return [&, embedding](const Tensors& t, Body body) {
     const Bodies7 on(stage, body);
-    on->channel_mix(stage.batch(), embedding, ffn, t[0], t[1], stage.ffn_shift(), t[1]);
+    on->channel_mix(stage.batch(), embedding, ffn, t[0], t[1], stage.field(kFfnShift), t[1]);
   };
 }
 
@@ -189,7 +190,7 @@ Island::Run block7(CaseLayer& stage) {
     const Bodies7 on(stage, body);
     const Block7Work work{part<6>(t, 2), t[1], t[17], projected7(t, 8), t[15], t[16]};
     const Batch& batch = stage.batch();
-    const Block7State at{stage.att_shift(), stage.wkv(), stage.ffn_shift()};
+    const Block7State at{stage.field(kAttShift), stage.field(kWkv), stage.field(kFfnShift)};
     const bool whole = on->block(batch, {att, ffn, false}, t[0], work, at);
     if (!whole) {
       on->enter(batch, att, t[0], {}, at.att_shift, work.mixed);
@@ -209,7 +210,7 @@ Island::Run enter6(CaseLayer& stage) {
   stage.give_rows(6);
   return [&](const Tensors& t, Body body) {
     const Bodies6 on(stage, body);
-    on->enter(stage.batch(), att, t[0], t[1], stage.att_shift(), part<5>(t, 2));
+    on->enter(stage.batch(), att, t[0], t[1], stage.field(kAttShift), part<5>(t, 2));
   };
 }
 
@@ -234,7 +235,7 @@ Island::Run recur6(CaseLayer& stage) {
   give_projected6(stage);
   return [&](const Tensors& t, Body body) {
     const Bodies6 on(stage, body);
-    on->recur(stage.batch(), att, projected6(t, 0), stage.wkv(), t[5]);
+    on->recur(stage.batch(), att, projected6(t, 0), stage.field(kWkv), t[5]);
   };
 }
 
@@ -253,7 +254,7 @@ Island::Run attend6(CaseLayer& stage) {
   give_projected6(stage);
   return [&](const Tensors& t, Body body) {
     const Bodies6 on(stage, body);
-    on->attend(stage.batch(), att, projected6(t, 0), stage.wkv(), t[5], t[6]);
+    on->attend(stage.batch(), att, projected6(t, 0), stage.field(kWkv), t[5], t[6]);
     stage.forget(t[5]);
   };
 }
@@ -264,7 +265,7 @@ Island::Run channel_mix6(CaseLayer& stage) {
   stage.give_rows(1);
   return [&](const Tensors& t, Body body) {
     const Bodies6 on(stage, body);
-    on->channel_mix(stage.batch(), ffn, t[0], t[1], stage.ffn_shift(), t[1]);
+    on->channel_mix(stage.batch(), ffn, t[0], t[1], stage.field(kFfnShift), t[1]);
   };
 }
 
@@ -298,14 +299,30 @@ double hidden_units(const LayerShape& shape) {
 
 // ---- products
 
-using ChooseWeight = std::function<Weight(CaseLayer&)>;
+// The matrices of a layer whose products are timed alone.
+struct Products {
+  Weight output, value, key;
+};
 
-Island product(const char* name, ChooseWeight choose, bool hidden_in, bool hidden_out) {
+Products products_of(CaseLayer& stage) {
+  const auto of = [](const auto& att, const auto& ffn) { return Products{att.output, ffn.value, ffn.key}; };
+  switch (stage.version()) {
+    case 7:
+      return of(stage.time_mix7(), stage.channel_mix7());
+    case 6:
+      return of(stage.time_mix6(), stage.channel_mix6());
+    default:
+      FULMAR_CHECK(false, "a version without a layer");
+  }
+  return {};
+}
+
+Island product(const char* name, Weight Products::*which, bool hidden_in, bool hidden_out) {
   const auto width = [](const CaseLayer& stage, bool hidden) {
     return hidden ? stage.shape().n_ffn : stage.shape().width();
   };
   const auto prepare = [=](CaseLayer& stage) -> Island::Run {
-    const Weight weight = choose(stage);
+    const Weight weight = products_of(stage).*which;
     const DType dtype = stage.ops().activation_dtype();
     stage.give(stage.batch().rows, width(stage, hidden_in), dtype, -1, 1, hidden_in ? stage.zeros() : 0);
     stage.give(stage.batch().rows, width(stage, hidden_out), dtype, -1, 1);
@@ -384,18 +401,9 @@ const std::vector<Island>& islands() {
 }
 
 const std::vector<Island>& products() {
-  static const std::vector<Island> list = {
-      product(
-          "output",
-          [](CaseLayer& s) { return s.version() == 6 ? s.time_mix6().output : s.time_mix7().output; }, false,
-          false),
-      product(
-          "value",
-          [](CaseLayer& s) { return s.version() == 6 ? s.channel_mix6().value : s.channel_mix7().value; },
-          true, false),
-      product(
-          "key", [](CaseLayer& s) { return s.version() == 6 ? s.channel_mix6().key : s.channel_mix7().key; },
-          false, true)};
+  static const std::vector<Island> list = {product("output", &Products::output, false, false),
+                                           product("value", &Products::value, true, false),
+                                           product("key", &Products::key, false, true)};
   return list;
 }
 

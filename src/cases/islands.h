@@ -25,9 +25,7 @@ class CaseLayer {
   virtual const LayerShape& shape() const = 0;
   virtual const Batch& batch() const = 0;
   virtual WeightSource& weights() = 0;
-  virtual StateField att_shift() const = 0;
-  virtual StateField ffn_shift() const = 0;
-  virtual StateField wkv() const = 0;
+  virtual StateField field(size_t index) const = 0;  // of the state, by its place in the block's list
 
   // Adds an input tensor, in the island's order: numbers in [low, high), a share of them zero. The island may
   // change it.

@@ -83,7 +83,7 @@ class CpuOps : public Ops {
   void add_deltas(std::span<const LinearTask> tasks);
   void feed_drawn(const Drawn& drawn, const State& state);
   const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) override;
-  void restore_shifts(const State& state, int64_t slot, int64_t ring_row) override;
+  void restore_fields(const State& state, int64_t slot, int64_t ring_row) override;
 
   ThreadPool pool_;
   StateWrites state_writes_;

@@ -214,19 +214,22 @@ const std::byte* CpuOps::replayed(const State& state, int64_t slot, Scratch& scr
   const auto bytes = static_cast<int64_t>(state.layout.slot_bytes());
   auto* const copy = static_cast<std::byte*>(scratch.take(1, bytes, DType::u8).data);
   std::memcpy(copy, state.slot(slot), state.layout.slot_bytes());
+  const size_t field = state.layout.fields.replayed();
   for (int64_t layer = 0; layer < state.layout.n_layer; layer++) {
-    cpu::replay(pool_, state, layer, slot, reinterpret_cast<float*>(copy + state.layout.offset(layer, kWkv)));
+    cpu::replay(pool_, state, layer, slot,
+                reinterpret_cast<float*>(copy + state.layout.offset(layer, field)));
   }
   return copy;
 }
 
-void CpuOps::restore_shifts(const State& state, int64_t slot, int64_t ring_row) {
+void CpuOps::restore_fields(const State& state, int64_t slot, int64_t ring_row) {
   const StateLayout& layout = state.layout;
   for (int64_t layer = 0; layer < layout.n_layer; layer++) {
     for (size_t i = 0; i < layout.fields.size(); i++) {
       if (layout.fields[i].roll_back != FieldSpec::RollBack::restored) continue;
       const StateField field = state.field(layer, i);
-      std::memcpy(field.at<float>(slot), field.ring.row(slot, 0, ring_row),
+      FULMAR_CHECK(field.ring.dtype == field.dtype);  // activations are f32
+      std::memcpy(field.at<std::byte>(slot), field.ring.row(slot, 0, ring_row),
                   layout.data_bytes(layout.fields[i]));
     }
   }

@@ -42,7 +42,7 @@ void for_shifted_rows(ThreadPool& pool, const Batch& batch, Tensor z, StateField
     body(t, carried);
     std::memcpy(carried, z.row<float>(batch.start[s + 1] - 1), static_cast<size_t>(z.cols) * sizeof(float));
   });
-  keep_shifts(pool, batch, z, carry);
+  keep_rows(pool, batch, z, carry);
 }
 
 inline void activate_rows(ThreadPool& pool, Tensor x, Activation act) {

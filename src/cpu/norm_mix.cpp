@@ -59,10 +59,10 @@ void shift(ThreadPool& pool, const Batch& batch, Tensor z, StateField carry, Ten
     for (int64_t t = first + 1; t < end; t++) std::memcpy(out.row<float>(t), z.row<float>(t - 1), bytes);
     std::memcpy(carried, z.row<float>(end - 1), bytes);
   });
-  keep_shifts(pool, batch, z, carry);
+  keep_rows(pool, batch, z, carry);
 }
 
-void keep_shifts(ThreadPool& pool, const Batch& batch, Tensor z, StateField carry) {
+void keep_rows(ThreadPool& pool, const Batch& batch, Tensor z, StateField carry) {
   if (!batch.revocable) return;
   for_rows(pool, batch.rows, z.cols, [&](int64_t t) {
     const int32_t s = batch.sequence_of[t];

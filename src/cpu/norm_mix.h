@@ -15,8 +15,8 @@ void embed(ThreadPool& pool, const Batch& batch, const Embedding& embedding, Ten
 void add(ThreadPool& pool, Tensor x, Tensor addend);
 void norm(ThreadPool& pool, Tensor x, const Norm& norm, Tensor out);
 void shift(ThreadPool& pool, const Batch& batch, Tensor z, StateField carry, Tensor out);
-// Appends z of the rows that may be rolled back to the ring of shifts; does nothing in other steps.
-void keep_shifts(ThreadPool& pool, const Batch& batch, Tensor z, StateField carry);
+// Appends z of the rows that may be rolled back to the ring of a restored field; does nothing in other steps.
+void keep_rows(ThreadPool& pool, const Batch& batch, Tensor z, StateField carry);
 void lerp(ThreadPool& pool, Tensor z, Tensor other, Tensor mix, Tensor out);
 void lerp_shifted(ThreadPool& pool, Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out);
 void activate(ThreadPool& pool, Tensor x, Tensor bias, Activation act);

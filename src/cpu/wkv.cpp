@@ -360,7 +360,7 @@ void wkv6(ThreadPool& pool, const Batch& batch, const TimeMix6& att, const Proje
 }
 
 void replay(ThreadPool& pool, const State& state, int64_t layer, int64_t slot, float* wkv) {
-  const StateField field = state.wkv(layer);
+  const StateField field = state.field(layer, state.layout.fields.replayed());
   const RingCursor& cursor = state.cursors[slot];
   const int64_t n = state.layout.head_size;
   pool.parallel_for(state.layout.n_head, 1, [&](int64_t begin, int64_t end) {

@@ -308,9 +308,9 @@ const std::byte* GpuOps::replayed(const State& state, int64_t slot, Scratch& scr
   return copy;
 }
 
-void GpuOps::restore_shifts(const State& state, int64_t slot, int64_t ring_row) {
+void GpuOps::restore_fields(const State& state, int64_t slot, int64_t ring_row) {
   use_device();
-  gpu::restore_shifts(device_.without_pdl(), state, slot, ring_row);
+  gpu::restore_fields(device_.without_pdl(), state, slot, ring_row);
 }
 
 Result<std::unique_ptr<Channel>> GpuOps::channel_from(Ops& sender, size_t bytes) {
@@ -352,7 +352,7 @@ void GpuOps::norm(Tensor x, const Norm& norm, Tensor out) { gpu::add_norm(queue_
 
 void GpuOps::shift(const Batch& batch, Tensor z, StateField carry, Tensor out) {
   gpu::shift(queue_, batch, z, carry, out);
-  if (batch.revocable) gpu::keep_shifts(queue_, batch, z, carry);
+  if (batch.revocable) gpu::keep_rows(queue_, batch, z, carry);
 }
 
 void GpuOps::lerp(Tensor z, Tensor other, Tensor mix, Tensor out) { gpu::lerp(queue_, z, other, mix, out); }

@@ -142,7 +142,7 @@ class GpuOps final : public Ops {
   // Enqueues the draws of those rows that the device can do. Returns false where there is no memory for it.
   bool begin_draws(Tensor logits, std::span<const SampleRow> rows);
   const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) override;
-  void restore_shifts(const State& state, int64_t slot, int64_t ring_row) override;
+  void restore_fields(const State& state, int64_t slot, int64_t ring_row) override;
   // Computes each sequence's ring action (empty where the step uses no rings) and returns whether any row may
   // be rolled back. Pending rows are written to the state first where the step's kernels have no ring
   // support.

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "model/stack.h"
 #include "ops/state.h"
@@ -11,7 +10,7 @@
 namespace fulmar {
 
 struct BlockKind {
-  std::span<const FieldSpec> fields;  // of a layer's state
+  FieldList fields;  // of a layer's state
   KeptRow kept;
   bool hands_values_on;  // the values of block 0 go to all later blocks (Stream::v_first)
   std::unique_ptr<Stack> (*make)(const Binder&, LayerRange held, Buffers&, int64_t max_rows);

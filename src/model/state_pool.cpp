@@ -1,5 +1,6 @@
 #include "model/state_pool.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -16,6 +17,8 @@ Result<StatePool> StatePool::make(std::span<const Share> shares, const StateLayo
     return Error{ErrorKind::invalid, "cannot hold " + std::to_string(slots) + " states of " +
                                          std::to_string(each) + " bytes; wanted at least 1 slot"};
   }
+  FULMAR_CHECK(std::ranges::count(layout.fields, FieldSpec::RollBack::replayed, &FieldSpec::roll_back) <= 1,
+               "rings hold the rows of one field");
   StatePool pool(layout, slots, ring);
   int64_t first = 0;
   for (const Share& share : shares) {
@@ -106,7 +109,7 @@ void StatePool::for_fields(const Holding& part, const Copy& copy) const {
   for (int64_t l = 0; l < own.n_layer; l++) {
     for (size_t i = 0; i < own.fields.size(); i++) {
       const FieldSpec& field = own.fields[i];
-      const bool cut = field.cut == FieldSpec::Cut::heads;
+      const bool cut = field.has_heads();
       const size_t bytes = cut ? own.data_bytes(field) : own.field_bytes(field);
       const size_t before = cut ? bytes * static_cast<size_t>(part.slice.index) : 0;
       copy(field, own.offset(l, i), layout_.offset(part.first + l, i) + before, bytes);
@@ -117,7 +120,7 @@ void StatePool::for_fields(const Holding& part, const Copy& copy) const {
 void StatePool::put_slice(const Holding& part, std::span<const std::byte> own,
                           std::span<std::byte> whole) const {
   for_fields(part, [&](const FieldSpec& field, size_t from, size_t to, size_t bytes) {
-    if (field.cut == FieldSpec::Cut::none && part.slice.index > 0) return;
+    if (!field.has_heads() && part.slice.index > 0) return;
     std::memcpy(whole.data() + to, own.data() + from, bytes);
   });
 }
@@ -181,7 +184,12 @@ Status StatePool::set(int64_t slot, std::span<const std::byte> bytes) {
 }
 
 Status StatePool::set_initial(int64_t slot, std::span<const std::vector<float>> wkv) {
-  const auto count = static_cast<size_t>(layout_.n_embd * layout_.head_size);
+  const size_t field = layout_.fields.replayed();
+  if (field == layout_.fields.size()) {
+    return Error{ErrorKind::unsupported, "an initial state is a recurrence's; this model has none"};
+  }
+  const FieldSpec& spec = layout_.fields[field];
+  const auto count = static_cast<size_t>(layout_.count(spec));
   if (wkv.size() != static_cast<size_t>(layout_.n_layer)) {
     return Error{ErrorKind::invalid, "an initial state of " + std::to_string(wkv.size()) +
                                          " layers; this model has " + std::to_string(layout_.n_layer)};
@@ -193,7 +201,8 @@ Status StatePool::set_initial(int64_t slot, std::span<const std::vector<float>> 
                                            " numbers in layer " + std::to_string(layer) +
                                            "; this model's has " + std::to_string(count)};
     }
-    from_f32(wkv[layer], layout_.wkv_dtype, bytes.data() + layout_.offset(static_cast<int64_t>(layer), kWkv));
+    from_f32(wkv[layer], layout_.dtype(spec),
+             bytes.data() + layout_.offset(static_cast<int64_t>(layer), field));
   }
   write(slot, bytes);
   return {};

@@ -55,7 +55,8 @@ class StatePool final : public StateSlots {
   std::vector<std::byte> read(int64_t slot);
   // Replaces a slot's state; fails (invalid) for bytes of another length.
   Status set(int64_t slot, std::span<const std::byte> bytes);
-  // Starts a slot from a tuned state: wkv[layer] is [H, N, N], row = value channel; both shifts become zero.
+  // Starts a slot from a tuned state: wkv[layer] is the replayed field, [H, N, N], row = value channel; the
+  // others become zero.
   Status set_initial(int64_t slot, std::span<const std::vector<float>> wkv);
 
  private:

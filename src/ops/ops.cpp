@@ -48,7 +48,7 @@ void Ops::roll_back(const State& state, int64_t slot, int64_t rows) {
   if (count == 0) return;
   cursor->held -= count;
   cursor->revocable -= count;
-  restore_shifts(state, slot, (cursor->first + cursor->held - 1) % state.ring.rows);
+  restore_fields(state, slot, (cursor->first + cursor->held - 1) % state.ring.rows);
 }
 
 void Ops::absorb(Tensor x, const Addend& pending) {

@@ -244,7 +244,7 @@ class Ops {
   // else a copy in scratch memory with the ring's rows replayed.
   virtual const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) = 0;
   // Restores the fields that a ring holds copies of, in every layer, from row `ring_row` of the ring.
-  virtual void restore_shifts(const State& state, int64_t slot, int64_t ring_row) = 0;
+  virtual void restore_fields(const State& state, int64_t slot, int64_t ring_row) = 0;
   // Returns the ring cursor of a slot; null where there are no rings.
   static RingCursor* cursor_of(const State& state, int64_t slot);
 

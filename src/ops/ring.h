@@ -29,7 +29,7 @@ struct KeptRow {
 };
 
 // The shape of a ring. A row stores, per layer: for each head what replays it and, where rows can be rolled
-// back, the two token shifts after it, [C] each.
+// back, the fields that are restored, as they are after it.
 struct RingLayout {
   int64_t rows = 0;         // R; 0: no ring
   int64_t write_every = 1;  // M
@@ -49,12 +49,6 @@ struct RingLayout {
   // Returns the bytes of [heads, rows, part]: the rows that a head replays are contiguous.
   size_t wkv_bytes(int64_t n_head, int64_t head_size) const {
     return static_cast<size_t>(n_head * rows) * part_bytes(head_size);
-  }
-  // Returns the bytes of one row of a token shift in the ring, [C].
-  size_t shift_row_bytes(int64_t n_embd) const { return align(static_cast<size_t>(n_embd) * size_of(dtype)); }
-  // Returns the bytes of a token shift in the ring, [rows, C]; 0 where rows cannot be rolled back.
-  size_t shift_bytes(int64_t n_embd) const {
-    return revocable ? static_cast<size_t>(rows) * shift_row_bytes(n_embd) : 0;
   }
 
   bool operator==(const RingLayout&) const = default;

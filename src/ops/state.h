@@ -2,45 +2,14 @@
 // index inside the kernels.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string_view>
 
+#include "ops/field_spec.h"
 #include "ops/state_field.h"
 #include "tensor/format.h"
 
 namespace fulmar {
-
-// A field of a layer's state, as its block declares it.
-struct FieldSpec {
-  enum class Shape : uint8_t { channels, heads };  // [C]; [H, N, N], value-major
-  enum class Type : uint8_t { shift, wkv };        // StateLayout::shift_dtype, wkv_dtype
-  enum class Cut : uint8_t { none, heads };        // ranks have all of it, or their heads of it
-  // How a ring has its earlier values: as copies to restore, or as rows to replay.
-  enum class RollBack : uint8_t { restored, replayed };
-
-  std::string_view name;
-  Shape shape;
-  Type type;
-  Cut cut;
-  RollBack roll_back;
-
-  bool operator==(const FieldSpec&) const = default;
-};
-
-// The fields of RWKV-7 and RWKV-6, and of every saved state. Rows of wkv are value channels, columns are key
-// channels.
-enum : size_t { kAttShift, kFfnShift, kWkv };
-inline constexpr FieldSpec kShiftsAndWkv[] = {
-    {"att_shift", FieldSpec::Shape::channels, FieldSpec::Type::shift, FieldSpec::Cut::none,
-     FieldSpec::RollBack::restored},
-    {"ffn_shift", FieldSpec::Shape::channels, FieldSpec::Type::shift, FieldSpec::Cut::none,
-     FieldSpec::RollBack::restored},
-    {"wkv", FieldSpec::Shape::heads, FieldSpec::Type::wkv, FieldSpec::Cut::heads,
-     FieldSpec::RollBack::replayed},
-};
 
 // The layout of one state. It is one contiguous block, so that saving, copying and forking are one copy each:
 // layer after layer its fields, in their order. Every field is 16-byte aligned.
@@ -51,14 +20,16 @@ struct StateLayout {
   int64_t head_size = 0;  // N
   DType shift_dtype = DType::f32;
   DType wkv_dtype = DType::f32;
-  std::span<const FieldSpec> fields = kShiftsAndWkv;
+  FieldList fields;
 
   DType dtype(const FieldSpec& field) const {
+    if (field.type == FieldSpec::Type::f32) return DType::f32;
     return field.type == FieldSpec::Type::shift ? shift_dtype : wkv_dtype;
   }
   // Returns how many numbers one layer has of a field.
   int64_t count(const FieldSpec& field) const {
-    return field.shape == FieldSpec::Shape::channels ? n_embd : n_head * head_size * head_size;
+    if (!field.has_heads()) return n_embd;
+    return n_head * head_size * (field.shape == FieldSpec::Shape::head_matrices ? head_size : 1);
   }
   // Returns the bytes of a layer's field, without the padding that aligns the next one.
   size_t data_bytes(const FieldSpec& field) const {
@@ -73,16 +44,12 @@ struct StateLayout {
     return static_cast<size_t>(layer) * layer_bytes() + bytes_before(field);
   }
 
-  bool operator==(const StateLayout& other) const {
-    return n_layer == other.n_layer && n_embd == other.n_embd && n_head == other.n_head &&
-           head_size == other.head_size && shift_dtype == other.shift_dtype && wkv_dtype == other.wkv_dtype &&
-           std::ranges::equal(fields, other.fields);
-  }
+  bool operator==(const StateLayout&) const = default;
 
  private:
   size_t bytes_before(size_t field) const {
     size_t bytes = 0;
-    for (const FieldSpec& one : fields.first(field)) bytes += field_bytes(one);
+    for (size_t i = 0; i < field; i++) bytes += field_bytes(fields[i]);
     return bytes;
   }
 };
@@ -114,7 +81,11 @@ struct State {
     const size_t head = replayed ? static_cast<size_t>(ring.rows) * part : 0;
     const size_t before = replayed ? 0 : ring_bytes_before(index);
     found.ring = {base + layout.slot_bytes() + static_cast<size_t>(layer) * ring_layer_bytes() + before,
-                  found.slot_stride, head, replayed ? part : ring.shift_row_bytes(layout.n_embd), ring};
+                  found.slot_stride,
+                  head,
+                  replayed ? part : ring_row_bytes(spec),
+                  ring_dtype(spec),
+                  ring};
     return found;
   }
   StateField att_shift(int64_t layer) const { return field(layer, kAttShift); }
@@ -122,11 +93,23 @@ struct State {
   StateField wkv(int64_t layer) const { return field(layer, kWkv); }
 
  private:
+  // Returns the type in which a ring keeps a field: a shift's values are activations.
+  DType ring_dtype(const FieldSpec& spec) const {
+    const bool activations = spec.type == FieldSpec::Type::shift;
+    return activations || spec.roll_back == FieldSpec::RollBack::replayed ? ring.dtype : layout.dtype(spec);
+  }
+  // Returns the bytes of one row's value of a restored field.
+  size_t ring_row_bytes(const FieldSpec& spec) const {
+    return RingLayout::align(static_cast<size_t>(layout.count(spec)) * size_of(ring_dtype(spec)));
+  }
   // Returns the bytes of a layer's ring before the values of a field that is restored.
   size_t ring_bytes_before(size_t field) const {
     size_t bytes = ring.wkv_bytes(layout.n_head, layout.head_size);
-    for (const FieldSpec& one : layout.fields.first(field)) {
-      if (one.roll_back == FieldSpec::RollBack::restored) bytes += ring.shift_bytes(layout.n_embd);
+    for (size_t i = 0; ring.revocable && i < field; i++) {
+      const FieldSpec& one = layout.fields[i];
+      if (one.roll_back == FieldSpec::RollBack::restored) {
+        bytes += static_cast<size_t>(ring.rows) * ring_row_bytes(one);
+      }
     }
     return bytes;
   }

@@ -12,7 +12,8 @@ namespace fulmar {
 // A layer's part of the rings of all slots: that of slot s begins at base + s * slot_stride.
 struct RingField {
   std::byte* base = nullptr;                                // null: no ring, or no such field in it
-  size_t slot_stride = 0, head_stride = 0, row_stride = 0;  // bytes; shifts have no heads
+  size_t slot_stride = 0, head_stride = 0, row_stride = 0;  // bytes; restored fields are whole
+  DType dtype = DType::f32;                                 // of what rows keep of the field
   RingLayout layout;
 
   constexpr std::byte* row(int64_t slot, int64_t head, int64_t row) const {

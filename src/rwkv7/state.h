@@ -1,13 +1,11 @@
 // What a block of RWKV-7 and RWKV-7a keeps of a sequence from row to row.
 #pragma once
 
-#include <span>
-
 #include "ops/state.h"
 
 namespace fulmar {
 
-constexpr std::span<const FieldSpec> kFields7 = kShiftsAndWkv;
+constexpr FieldList kFields7 = kShiftsAndWkv;
 
 // What replays a row of the recurrence on a head: k, v, u, kk, alpha, and S·(-kk).
 constexpr KeptRow kKeptRow7{5, true};

@@ -13,7 +13,8 @@
 namespace fulmar {
 namespace {
 
-constexpr StateLayout kLayout{.n_layer = 1, .n_embd = 64, .n_head = 1, .head_size = 64};
+constexpr StateLayout kLayout{
+    .n_layer = 1, .n_embd = 64, .n_head = 1, .head_size = 64, .fields = kShiftsAndWkv};
 
 std::vector<int32_t> prompt(int32_t first) {
   std::vector<int32_t> tokens;

@@ -101,7 +101,7 @@ SessionWrite write(const std::string& id, int64_t turn, const std::string& model
   blob->fingerprint = model;
   blob->turn = turn;
   blob->tokens = turn * 10;
-  blob->layout = {.n_layer = 1, .n_embd = 4, .n_head = 1, .head_size = 4};
+  blob->layout = {.n_layer = 1, .n_embd = 4, .n_head = 1, .head_size = 4, .fields = kShiftsAndWkv};
   blob->payload.assign(blob->layout.slot_bytes(), static_cast<std::byte>(fill));
   return {id, blob, session_name(id).owner};
 }
@@ -226,7 +226,7 @@ TEST_F(RedisTest, ANewerSchemaIsRefusedByName) {
 SessionWrite large_write(const std::string& id) {
   SessionWrite one = write(id, 1);
   auto blob = std::make_shared<StateBlob>(*one.blob);
-  blob->layout = {.n_layer = 1, .n_embd = 16, .n_head = 1, .head_size = 16};
+  blob->layout = {.n_layer = 1, .n_embd = 16, .n_head = 1, .head_size = 16, .fields = kShiftsAndWkv};
   blob->payload.resize(blob->layout.slot_bytes());
   one.blob = blob;
   return one;
@@ -314,7 +314,7 @@ TEST_F(RedisTest, StatesOfAnySizeArriveWhole) {
   const auto store = open();
   SessionWrite large = write("large", 1);
   auto blob = std::make_shared<StateBlob>(*large.blob);
-  blob->layout = {.n_layer = 24, .n_embd = 2048, .n_head = 32, .head_size = 64};
+  blob->layout = {.n_layer = 24, .n_embd = 2048, .n_head = 32, .head_size = 64, .fields = kShiftsAndWkv};
   blob->payload.resize(blob->layout.slot_bytes());
   uint32_t noise = 1;
   for (std::byte& byte : blob->payload)

@@ -99,7 +99,8 @@ class TroubledStore final : public SessionStore {
 class Talk {
  public:
   explicit Talk(Vault& vault) : vault_(vault) {
-    auto states = StatePool::make(*ops_, {.n_layer = 1, .n_embd = 64, .n_head = 1, .head_size = 64}, 4);
+    auto states = StatePool::make(
+        *ops_, {.n_layer = 1, .n_embd = 64, .n_head = 1, .head_size = 64, .fields = kShiftsAndWkv}, 4);
     EXPECT_TRUE(states.ok());
     states_ = std::make_unique<StatePool>(std::move(*states));
     ladder_ = std::make_shared<SessionLadder>(

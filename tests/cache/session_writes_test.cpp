@@ -96,7 +96,8 @@ class MemoryStore : public SessionStore {
 class SessionWrites : public ::testing::Test {
  protected:
   void open(LadderOptions options = {.flush_after = hours(2)}, std::vector<int64_t> slots = {1}) {
-    auto states = StatePool::make(*ops_, {.n_layer = 1, .n_embd = 64, .n_head = 1, .head_size = 64}, 2);
+    auto states = StatePool::make(
+        *ops_, {.n_layer = 1, .n_embd = 64, .n_head = 1, .head_size = 64, .fields = kShiftsAndWkv}, 2);
     ASSERT_TRUE(states.ok());
     states_ = std::make_unique<StatePool>(std::move(*states));
     auto owned = std::make_unique<MemoryStore>();

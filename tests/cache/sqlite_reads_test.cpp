@@ -46,7 +46,7 @@ constexpr int64_t kLittle = 256 << 10;
 SessionWrite write_of(const std::string& id, int64_t turn) {
   auto blob = std::make_shared<StateBlob>();
   *blob = {.fingerprint = "model",
-           .layout = {.n_layer = 4, .n_embd = 256, .n_head = 1, .head_size = 256},
+           .layout = {.n_layer = 4, .n_embd = 256, .n_head = 1, .head_size = 256, .fields = kShiftsAndWkv},
            .tokens = 10,
            .turn = turn};
   blob->payload.resize(blob->layout.slot_bytes());

@@ -24,10 +24,11 @@ constexpr double kDay = 86'400, kYear = 365 * kDay;
 
 SessionWrite write_of(const std::string& id, int64_t turn, int64_t width = 4) {
   auto blob = std::make_shared<StateBlob>();
-  *blob = {.fingerprint = "model",
-           .layout = {.n_layer = 1, .n_embd = width, .n_head = 1, .head_size = width},
-           .tokens = 10 * turn,
-           .turn = turn};
+  *blob = {
+      .fingerprint = "model",
+      .layout = {.n_layer = 1, .n_embd = width, .n_head = 1, .head_size = width, .fields = kShiftsAndWkv},
+      .tokens = 10 * turn,
+      .turn = turn};
   blob->payload.resize(blob->layout.slot_bytes());
   return {id, blob, session_name(id).owner};
 }

@@ -17,6 +17,7 @@ StateBlob small_blob() {
   blob.layout.n_embd = 4;
   blob.layout.n_head = 2;
   blob.layout.head_size = 2;
+  blob.layout.fields = kShiftsAndWkv;
   blob.tokens = 77;
   blob.turn = 3;
   blob.payload.resize(blob.layout.slot_bytes());
@@ -77,6 +78,27 @@ TEST(StateBlob, AHeaderWithoutAChecksumOfItsOwnIsRead) {
   std::vector<std::byte> broken = bytes;
   broken.back() ^= std::byte{1};
   EXPECT_FALSE(decode_blob(broken).ok());
+}
+
+TEST(StateBlob, FieldsAreReadAsTheyAreWrittenAndNoOthers) {
+  constexpr FieldSpec kOthers[] = {{"memory", FieldSpec::Shape::channels, FieldSpec::Type::f32}};
+  StateBlob blob = small_blob();
+  blob.layout.fields = kOthers;
+  blob.payload.resize(blob.layout.slot_bytes());
+  const std::vector<std::byte> bytes = without_header_sum(encode_blob(blob));
+  expect_equal(decode_blob(bytes), blob);
+  EXPECT_EQ(decode_blob(bytes)->layout, blob.layout);
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t at = text.find("memory:channels:f32");
+  ASSERT_NE(at, std::string::npos);
+  for (const std::string other : {"memory:channelx:f32", "memory:channels:f64", "memory:channelsff32",
+                                  "mem\nry:channels:f32", "mem ory:channel:f32", "memory_memory_memo:"}) {
+    std::vector<std::byte> changed = bytes;
+    std::memcpy(changed.data() + at, other.data(), std::min<size_t>(other.size(), 19));
+    const auto read = decode_blob(changed);
+    ASSERT_FALSE(read.ok()) << other;
+    EXPECT_NE(read.error().text.find("'fields' is"), std::string::npos) << read.error().text;
+  }
 }
 
 TEST(StateBlob, NothingFollowsTheChecksums) {

@@ -100,7 +100,8 @@ class UnlockedReads : public ::testing::TestWithParam<size_t> {
   void run(const std::function<void(SessionLadder&)>& meanwhile) {
     const Case& one = cases()[GetParam()];
     const auto ops = make_cpu_ops({.threads = 1});
-    auto pool = StatePool::make(*ops, {.n_layer = 1, .n_embd = 64, .n_head = 1, .head_size = 64}, 3);
+    auto pool = StatePool::make(
+        *ops, {.n_layer = 1, .n_embd = 64, .n_head = 1, .head_size = 64, .fields = kShiftsAndWkv}, 3);
     ASSERT_TRUE(pool.ok());
     GatedSlots slots(std::move(*pool));
     {
@@ -136,7 +137,8 @@ TEST_P(UnlockedReads, BringNoErasedSessionBack) {
 
 TEST_P(UnlockedReads, ReplaceNoNewerState) {
   run([](SessionLadder& ladder) {
-    const StateLayout layout{.n_layer = 1, .n_embd = 64, .n_head = 1, .head_size = 64};
+    const StateLayout layout{
+        .n_layer = 1, .n_embd = 64, .n_head = 1, .head_size = 64, .fields = kShiftsAndWkv};
     EXPECT_TRUE(ladder.import("a", std::vector<std::byte>(layout.slot_bytes()), layout, 9).ok());
   });
   EXPECT_EQ(turns_["a"], 2);

@@ -236,7 +236,8 @@ TEST(Sessions, WhatCanBeImportedCanBeReadAfterFurtherTurns) {
 }
 
 TEST(Sessions, CountsThatWouldOverflowAreRefused) {
-  StateBlob blob{.fingerprint = "f", .layout = {.n_layer = 1, .n_embd = 2, .n_head = 1, .head_size = 2}};
+  StateBlob blob{.fingerprint = "f",
+                 .layout = {.n_layer = 1, .n_embd = 2, .n_head = 1, .head_size = 2, .fields = kShiftsAndWkv}};
   blob.payload.resize(blob.layout.slot_bytes());
   EXPECT_TRUE(decode_blob(encode_blob(blob)).ok());
   for (int64_t StateBlob::*count : {&StateBlob::tokens, &StateBlob::turn}) {

@@ -15,9 +15,12 @@ double rows_per_row(int64_t layers, int64_t width, int64_t parameters, DType sta
   config.n_ffn = 4 * width;
   config.vocab = 65536;
   config.parameters = parameters;
-  return prompt_rows_per_row(
-      config,
-      {.n_layer = layers, .n_embd = width, .n_head = width / 64, .head_size = 64, .wkv_dtype = states});
+  return prompt_rows_per_row(config, {.n_layer = layers,
+                                      .n_embd = width,
+                                      .n_head = width / 64,
+                                      .head_size = 64,
+                                      .wkv_dtype = states,
+                                      .fields = kShiftsAndWkv});
 }
 
 TEST(PlanLimits, ARowThatDecodesMovesItsStateBesideItsArithmetic) {

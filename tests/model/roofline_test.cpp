@@ -20,7 +20,7 @@ ModelConfig shapes_7b() {
 }
 
 StateLayout states_of(const ModelConfig& config, DType wkv) {
-  return {config.n_layer, config.n_embd, config.n_head, config.head_size, DType::f32, wkv};
+  return {config.n_layer, config.n_embd, config.n_head, config.head_size, DType::f32, wkv, kShiftsAndWkv};
 }
 
 constexpr Ceilings kCard{4550, 4314, 766'000};

@@ -56,12 +56,13 @@ CaseLayer::Outcome CaseLayer::run(const cases::Island::Run& island, cases::Body 
                          rig_.read(padded ? tensors[i].slice_rows(0, rows) : tensors[i]));
   }
   const State& state = rig_.state();
-  const int64_t c = state.layout.n_embd;
   for (int64_t slot = 0; slot + 1 < state.slots; slot++) {
     const std::string of = " of slot " + std::to_string(slot);
-    outcome.emplace_back("att_shift" + of, rig_.read(state.att_shift(0), slot, c));
-    outcome.emplace_back("ffn_shift" + of, rig_.read(state.ffn_shift(0), slot, c));
-    outcome.emplace_back("wkv" + of, rig_.read(state.wkv(0), slot, c * state.layout.head_size));
+    for (size_t i = 0; i < state.layout.fields.size(); i++) {
+      const FieldSpec& field = state.layout.fields[i];
+      outcome.emplace_back(std::string(field.name.view()) + of,
+                           rig_.read(state.field(0, i), slot, state.layout.count(field)));
+    }
   }
   rig_.write_all_slots(slots);
   return outcome;

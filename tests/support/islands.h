@@ -51,9 +51,7 @@ class CaseLayer final : public cases::CaseLayer {
   const cases::LayerShape& shape() const override { return shape_; }
   const Batch& batch() const override { return batch_; }
   cases::WeightSource& weights() override { return weights_; }
-  StateField att_shift() const override { return rig_.state().att_shift(0); }
-  StateField ffn_shift() const override { return rig_.state().ffn_shift(0); }
-  StateField wkv() const override { return rig_.state().wkv(0); }
+  StateField field(size_t index) const override { return rig_.state().field(0, index); }
   void give(int64_t rows, int64_t cols, DType dtype, double low, double high, double zeros) override;
   void give_first_row_of(size_t index) override;
   void forget(const Tensor& tensor) override;

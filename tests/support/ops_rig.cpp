@@ -131,19 +131,19 @@ Made OpsRig::same(const Made& from) {
 Batch OpsRig::begin(const std::vector<int32_t>& lengths, int64_t n_head, int64_t head_size) {
   const auto sequences = static_cast<int32_t>(lengths.size());
   constexpr int32_t kUntouched = 2;  // slots in front that no sequence uses
-  const StateLayout layout{1, n_head * head_size, n_head, head_size, ops_.shift_dtype(), ops_.wkv_dtype()};
+  const StateLayout layout{
+      1, n_head * head_size, n_head, head_size, ops_.shift_dtype(), ops_.wkv_dtype(), kShiftsAndWkv};
   constexpr int32_t kSpare = 1;  // behind them, as in any pool
   state_ = {nullptr, sequences + kUntouched + kSpare, layout};
   const size_t bytes = layout.slot_bytes() * static_cast<size_t>(state_.slots);
   state_.base = static_cast<std::byte*>(allocate(bytes).data());
   for (int64_t slot = 0; slot < state_.slots; slot++) {
     std::vector<std::byte> host(layout.slot_bytes());
-    const auto fill = [&](size_t offset, int64_t count, DType dtype) {
-      from_f32(numbers(count, dtype, -1, 1), dtype, host.data() + offset);
-    };
-    fill(layout.offset(0, kAttShift), layout.n_embd, layout.shift_dtype);
-    fill(layout.offset(0, kFfnShift), layout.n_embd, layout.shift_dtype);
-    fill(layout.offset(0, kWkv), layout.n_embd * head_size, layout.wkv_dtype);
+    for (size_t i = 0; i < layout.fields.size(); i++) {
+      const DType dtype = layout.dtype(layout.fields[i]);
+      from_f32(numbers(layout.count(layout.fields[i]), dtype, -1, 1), dtype,
+               host.data() + layout.offset(0, i));
+    }
     ops_.write_slot(state_, slot, host);
   }
   start_.assign(1, 0);

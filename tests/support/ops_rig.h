@@ -85,7 +85,7 @@ class OpsRig {
   std::vector<int32_t> token_, start_, slot_, wanted_;
   int32_t vocab_ = 16;
   DType rounded_to_ = DType::f32;
-  State state_;
+  State state_{.layout = {.fields = kShiftsAndWkv}};
 };
 
 // Fails the test unless |got - want| is below `tolerance` of the size of `want` (root of summed squares),

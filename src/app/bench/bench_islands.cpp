@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "cases/islands.h"
+#include "model/memory_plan.h"
 #include "model/state_pool.h"
 #include "tensor/convert.h"
 
@@ -148,9 +149,7 @@ class BenchStage final : public cases::CaseLayer {
   const cases::LayerShape& shape() const override { return shape_; }
   const Batch& batch() const override { return batch_; }
   cases::WeightSource& weights() override { return stock_; }
-  StateField att_shift() const override { return state_.att_shift(layer_); }
-  StateField ffn_shift() const override { return state_.ffn_shift(layer_); }
-  StateField wkv() const override { return state_.wkv(layer_); }
+  StateField field(size_t index) const override { return state_->field(layer_, index); }
   void give(int64_t rows, int64_t cols, DType dtype, double low, double high, double zeros) override {
     if (inputs_ != nullptr) inputs_->give(rows, cols, dtype, low, high, zeros);
   }
@@ -166,7 +165,7 @@ class BenchStage final : public cases::CaseLayer {
   double zeros_;
   int64_t layer_;
   Batch batch_;
-  State state_;
+  std::optional<State> state_;
   Inputs* inputs_ = nullptr;
 };
 
@@ -240,8 +239,9 @@ Result<std::vector<IslandLine>> bench_islands(Ops& ops, const ModelConfig& confi
   }
   std::vector<IslandLine> lines;
   for (const PrefillShape& shape : shapes) {
-    StateLayout layout{kLayers,          config.n_embd,     config.n_head,
-                       config.head_size, ops.shift_dtype(), DType::f32};
+    StateLayout layout = state_layout_of(config, ops);
+    layout.n_layer = kLayers;
+    layout.wkv_dtype = DType::f32;
     FULMAR_ASSIGN(const StatePool states, StatePool::make(ops, layout, shape.sequences));
     std::optional<StatePool> half_states;
     if (ops.traits().half_states) {

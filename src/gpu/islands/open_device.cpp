@@ -45,7 +45,7 @@ Tensor OpenDevice::enter(const Batch& batch, PreMix to, const Addend& pending, O
   }
   gpu::enter(queue, batch, to, addend, blocks, next);
   if (pull && batch.decode_only()) peers->launched();
-  if (keeps) keep_shifts(queue, batch, to.z, to.carry);
+  if (keeps) keep_rows(queue, batch, to.z, to.carry);
   return to.z;
 }
 

@@ -114,7 +114,8 @@ void wkv_deferred(const Queue& queue, const Batch& batch, const WkvHeads& heads,
 }
 
 void replay_ring(const Queue& queue, const State& state, int64_t slot, std::byte* states) {
-  const StateField field = state.wkv(0);
+  const size_t replayed = state.layout.fields.replayed();
+  const StateField field = state.field(0, replayed);
   const RingCursor& cursor = state.cursors[slot];
   FULMAR_CHECK(field.ring.base != nullptr && state.layout.head_size == kHeadSize);
   const dim3 grid(static_cast<unsigned>(state.layout.n_head), static_cast<unsigned>(state.layout.n_layer));
@@ -122,7 +123,7 @@ void replay_ring(const Queue& queue, const State& state, int64_t slot, std::byte
                   [&](auto number, auto activation, auto element) {
                     launch(queue, replay_kernel<number(), decltype(activation), decltype(element)>, grid,
                            dim3(kWkvThreads), replayed_bytes(state.ring),
-                           states + state.layout.offset(0, kWkv), state.layout.layer_bytes(),
+                           states + state.layout.offset(0, replayed), state.layout.layer_bytes(),
                            field.ring.row(slot, 0, 0), state.ring_layer_bytes(), rings_of(field.ring),
                            cursor.first, cursor.held);
                   });

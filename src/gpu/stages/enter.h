@@ -53,7 +53,7 @@ void enter(const Queue&, const Batch&, const PreMix&, const EnterAddend&, const 
 
 // Does the same in one kernel for sequences of few rows, as when drafts are checked; compute capability 9.0
 // (sm90/enter_short.cu). suits_enter_short: at most kMostShortRows rows each, few in all, C at most 4,096.
-// Appends z of rows that may be rolled back to the shift ring, as keep_shifts does.
+// Appends z of rows that may be rolled back to the shift ring, as keep_rows does.
 constexpr int64_t kMostShortRows = 8;
 bool suits_enter_short(const Batch&, int64_t cols);
 void enter_short(const Queue&, const Batch&, const PreMix&, Tensor pending);

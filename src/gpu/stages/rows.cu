@@ -1,4 +1,6 @@
 // Row primitives: embedding, norm, shift, mixes, elementwise maths. One block per row.
+#include <algorithm>
+
 #include "base/check.h"
 #include "gpu/device/element.h"
 #include "gpu/device/for_rows.h"
@@ -104,7 +106,7 @@ void shift_of(const Queue& queue, Batch batch, Tensor z, StateField carry, Tenso
 }
 
 template <class T>
-void keep_shifts_of(const Queue& queue, Batch batch, Tensor z, StateField carry) {
+void keep_rows_of(const Queue& queue, Batch batch, Tensor z, StateField carry) {
   const auto from = rows_of<T>(z);
   const RingField ring = carry.ring;
   for_rows(queue, batch.rows, z.cols, [=] __device__(int64_t row, int64_t c) {
@@ -116,27 +118,22 @@ void keep_shifts_of(const Queue& queue, Batch batch, Tensor z, StateField carry)
   });
 }
 
-// The first layer's shift of a slot, and where the ring holds it.
-struct KeptShift {
+// The first layer's value of a field in a slot, and where the ring holds an earlier one; types as stored.
+struct KeptField {
   std::byte* to;
   const std::byte* from;
+  DType to_dtype, from_dtype;
+  int count;  // of numbers
+};
+struct KeptFields {
+  KeptField list[FieldList::kMost];
+  int size = 0;
 };
 
-// Restores both shifts of all layers in one launch: the time mix's, then the channel mix's.
-template <class T>
-void restore_shifts_of(const Queue& queue, const State& state, int64_t slot, int64_t ring_row) {
-  const auto kept = [&](const StateField& field) {
-    return KeptShift{field.at<std::byte>(slot), field.ring.row(slot, 0, ring_row)};
-  };
-  const KeptShift att = kept(state.att_shift(0)), ffn = kept(state.ffn_shift(0));
-  const size_t stride = state.layout.layer_bytes(), ring_stride = state.ring_layer_bytes();
-  const int64_t layers = state.layout.n_layer;
-  for_rows(queue, 2 * layers, state.layout.n_embd, [=] __device__(int64_t row, int64_t c) {
-    const KeptShift& shift = row < layers ? att : ffn;
-    const auto layer = static_cast<size_t>(row < layers ? row : row - layers);
-    store4(reinterpret_cast<float*>(shift.to + layer * stride) + c,
-           load4(reinterpret_cast<const T*>(shift.from + layer * ring_stride) + c));
-  });
+__device__ Float4 load4_of(DType dtype, const std::byte* from, int64_t c) {
+  if (dtype == DType::f32) return load4(reinterpret_cast<const float*>(from) + c);
+  if (dtype == DType::bf16) return load4(reinterpret_cast<const BFloat*>(from) + c);
+  return load4(reinterpret_cast<const Half*>(from) + c);
 }
 
 // Mixes by a vector, f32 [1, C] or T [rows, C]; `delta` [rows, C] is added to it where given.
@@ -244,13 +241,36 @@ void shift(const Queue& queue, const Batch& batch, Tensor z, StateField carry, T
   with_activation(z.dtype, [&](auto sample) { shift_of<decltype(sample)>(queue, batch, z, carry, out); });
 }
 
-void keep_shifts(const Queue& queue, const Batch& batch, Tensor z, StateField carry) {
-  with_activation(z.dtype, [&](auto sample) { keep_shifts_of<decltype(sample)>(queue, batch, z, carry); });
+void keep_rows(const Queue& queue, const Batch& batch, Tensor z, StateField carry) {
+  FULMAR_CHECK(z.dtype == carry.ring.dtype);
+  with_table(z.dtype, [&](auto sample) { keep_rows_of<decltype(sample)>(queue, batch, z, carry); });
 }
 
-void restore_shifts(const Queue& queue, const State& state, int64_t slot, int64_t ring_row) {
-  with_activation(state.ring.dtype,
-                  [&](auto sample) { restore_shifts_of<decltype(sample)>(queue, state, slot, ring_row); });
+void restore_fields(const Queue& queue, const State& state, int64_t slot, int64_t ring_row) {
+  KeptFields kept;
+  int64_t most = 0;
+  for (size_t i = 0; i < state.layout.fields.size(); i++) {
+    const FieldSpec& spec = state.layout.fields[i];
+    if (spec.roll_back != FieldSpec::RollBack::restored) continue;
+    const StateField field = state.field(0, i);
+    const int64_t count = state.layout.count(spec);
+    kept.list[kept.size++] = {field.at<std::byte>(slot), field.ring.row(slot, 0, ring_row), field.dtype,
+                              field.ring.dtype, static_cast<int>(count)};
+    most = std::max(most, count);
+  }
+  if (kept.size == 0) return;
+  const size_t stride = state.layout.layer_bytes(), ring_stride = state.ring_layer_bytes();
+  const int64_t layers = state.layout.n_layer;
+  // One launch: all layers of a field, field after field.
+  for_rows(queue, kept.size * layers, most, [=] __device__(int64_t row, int64_t c) {
+    const KeptField& field = kept.list[row / layers];
+    const auto layer = static_cast<size_t>(row % layers);
+    if (c >= field.count) return;
+    const Float4 v = load4_of(field.from_dtype, field.from + layer * ring_stride, c);
+    std::byte* to = field.to + layer * stride;
+    if (field.to_dtype == DType::f32) return store4(reinterpret_cast<float*>(to) + c, v);
+    store4(reinterpret_cast<Half*>(to) + c, v);
+  });
 }
 
 void lerp(const Queue& queue, Tensor z, Tensor other, Tensor mix, Tensor out) {

@@ -14,10 +14,10 @@ void add(const Queue&, Tensor x, Tensor pending);
 // Sets x += pending (empty: zero) and z = layer_norm(x).
 void add_norm(const Queue&, Tensor x, Tensor pending, const Norm&, Tensor z);
 void shift(const Queue&, const Batch&, Tensor z, StateField carry, Tensor out);
-// Appends z of the rows that may be rolled back to the shift ring.
-void keep_shifts(const Queue&, const Batch&, Tensor z, StateField carry);
-// Restores the carried vectors of all layers of a slot from row `ring_row` of its ring.
-void restore_shifts(const Queue&, const State&, int64_t slot, int64_t ring_row);
+// Appends z of the rows that may be rolled back to the ring of a restored field, whose ring has z's type.
+void keep_rows(const Queue&, const Batch&, Tensor z, StateField carry);
+// Restores the fields of all layers of a slot that its ring has copies of, from row `ring_row` of it.
+void restore_fields(const Queue&, const State&, int64_t slot, int64_t ring_row);
 void lerp(const Queue&, Tensor z, Tensor other, Tensor mix, Tensor out);
 void lerp_shifted(const Queue&, Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out);
 void multiply(const Queue&, Tensor a, Tensor b, Tensor out);

@@ -69,8 +69,12 @@ PlanLimits served(int64_t layers, int64_t width, int64_t parameters, DType state
   config.n_ffn = 4 * width;
   config.vocab = 65536;
   config.parameters = parameters;
-  const StateLayout layout{
-      .n_layer = layers, .n_embd = width, .n_head = width / 64, .head_size = 64, .wkv_dtype = states};
+  const StateLayout layout{.n_layer = layers,
+                           .n_embd = width,
+                           .n_head = width / 64,
+                           .head_size = 64,
+                           .wkv_dtype = states,
+                           .fields = kShiftsAndWkv};
   return {.max_rows = 2048,
           .prefill_chunk = 1024,
           .max_wanted = 1024,

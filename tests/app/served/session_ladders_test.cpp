@@ -106,7 +106,7 @@ TEST_F(SessionFiles, ThatAreInUseSayByWhom) {
 TEST_F(SessionFiles, LetGoOfASessionWhateverModelItIsOf) {
   const auto ladders = open("new.db", true);
   ASSERT_TRUE(ladders.ok());
-  const StateLayout layout{.n_layer = 1, .n_embd = 4, .n_head = 1, .head_size = 4};
+  const StateLayout layout{.n_layer = 1, .n_embd = 4, .n_head = 1, .head_size = 4, .fields = kShiftsAndWkv};
   for (const char* model : {"one", "other"}) {
     const auto ladder = (*ladders)->of(model, 32);
     for (const char* id : {"resp:1", "resp:12"}) {
