@@ -20,13 +20,14 @@ constexpr int64_t kTokenShift = 2, kMostTokens = int64_t{1} << 20, kMostRescale 
 Error corrupt(std::string text) { return {ErrorKind::corrupt, "GGUF: " + std::move(text)}; }
 Error unsupported(std::string text) { return {ErrorKind::unsupported, "GGUF: " + std::move(text)}; }
 
-Result<int> version_of(const GgufFile& file) {
+Result<int> version_in(const GgufFile& file) {
   const auto architecture = file.text("general.architecture");
-  if (!architecture) return corrupt("general.architecture is missing; wanted 'rwkv7' or 'rwkv6'");
-  if (*architecture == "rwkv7") return 7;
-  if (*architecture == "rwkv6") return 6;
-  return unsupported(
-      fmt::format("the architecture is '{}'; wanted 'rwkv7' or 'rwkv6'", printable(*architecture)));
+  const std::string wanted = "wanted '" + each_version("rwkv", "' or '") + "'";
+  if (!architecture) return corrupt("general.architecture is missing; " + wanted);
+  for (const int version : kVersions) {
+    if (*architecture == fmt::format("rwkv{}", version)) return version;
+  }
+  return unsupported(fmt::format("the architecture is '{}'; {}", printable(*architecture), wanted));
 }
 
 // The sizes in the metadata, which must agree with the tensors'.
@@ -147,7 +148,7 @@ class Converter {
 
   // Adds the vectors of [mixes, 1, 1, C].
   Status add_mixes(const StoredTensor& stored, const StoredTensor& tensor, int64_t layer) {
-    const std::span<const std::string_view> names = mix_names(version_);
+    const std::vector<std::string_view> names = mix_names(version_);
     if (tensor.shape.empty() || tensor.shape[0] != static_cast<int64_t>(names.size()))
       return misshapen(stored);
     const int64_t each = tensor.count() / tensor.shape[0];
@@ -288,7 +289,7 @@ std::string escape_token(std::string_view bytes) {
 }
 
 Result<CheckpointParts> gguf_model(const GgufFile& file) {
-  FULMAR_ASSIGN(const int version, version_of(file));
+  FULMAR_ASSIGN(const int version, version_in(file));
   const Sizes sizes(file, version);
   FULMAR_ASSIGN(const int64_t head_size, sizes.wanted("wkv.head_size", INT64_C(1) << 20));
   const int64_t rescale = sizes.find("rescale_every_n_layers").value_or(0);

@@ -3,21 +3,13 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "files/versions.h"
 
 namespace fulmar {
-
-enum class GgufPart : uint8_t {
-  plain,            // as it is
-  matrix,           // [out, in], may be in blocks
-  rescaled_matrix,  // likewise; RWKV-6 files may hold it divided by a power of two
-  transposed,       // the last two axes change places
-  heads,            // [C] or [H, N], officially [H, N]
-  stacked_mixes,    // the vectors of mix_names in one tensor
-  unused,           // never read
-};
 
 struct GgufName {
   std::string official;
@@ -27,10 +19,13 @@ struct GgufName {
 
 // Returns the official name; names that these models do not have stay, after "blocks.<l>." or as a whole.
 GgufName official_name(std::string_view gguf, int version);
-// Returns the GGUF name of a tensor other than a mix; nothing if GGUF has none.
+// Returns the GGUF name of a tensor; nothing if GGUF has none.
 std::optional<std::string> gguf_name(std::string_view official, int version);
 
+// Returns the tensor of a version that has an official name, "blocks.<l>." included; null: none has.
+const ModelTensor* model_tensor(std::string_view official, int version);
+
 // Returns the official names, inside a block, of the vectors in time_mix_lerp_fused, in its order.
-std::span<const std::string_view> mix_names(int version);
+std::vector<std::string_view> mix_names(int version);
 
 }  // namespace fulmar

@@ -180,26 +180,7 @@ Result<GgufTensor> mixes_of(const Checkpoint& checkpoint, const ModelConfig& con
                     }};
 }
 
-bool is_mix(std::string_view name, int version) {
-  const auto names = mix_names(version);
-  return name.starts_with("blocks.") && std::any_of(names.begin(), names.end(), [&](std::string_view mix) {
-           return name.ends_with("." + std::string(mix));
-         });
-}
-
 uint32_t u32(int64_t value) { return static_cast<uint32_t>(value); }
-
-std::vector<GgufKey> rank_keys7(const ModelConfig& config) {
-  return {{"attention.decay_lora_rank", u32(config.rank_w)},
-          {"attention.iclr_lora_rank", u32(config.rank_a)},
-          {"attention.value_residual_mix_lora_rank", u32(config.rank_v)},
-          {"attention.gate_lora_rank", u32(config.rank_g)}};
-}
-std::vector<GgufKey> rank_keys6(const ModelConfig& config) {
-  return {{"rescale_every_n_layers", uint32_t{0}},
-          {"time_mix_extra_dim", u32(config.rank_mix)},
-          {"time_decay_extra_dim", u32(config.rank_decay)}};
-}
 
 std::vector<GgufKey> size_keys(const ModelConfig& config, const std::string& name) {
   const std::string a = fmt::format("rwkv{}.", config.version);
@@ -214,8 +195,10 @@ std::vector<GgufKey> size_keys(const ModelConfig& config, const std::string& nam
                                {a + "feed_forward_length", u32(config.n_ffn)},
                                {a + "attention.head_count", uint32_t{0}},
                                {"general.quantization_version", uint32_t{2}}};
-  for (GgufKey& key : of_version(config.version, rank_keys7, rank_keys6)(config)) {
-    keys.push_back({a + key.name, std::move(key.value)});
+  const Version& version = version_of(config.version);
+  if (version.rescales) keys.push_back({a + "rescale_every_n_layers", uint32_t{0}});
+  for (const RankSize& rank : version.ranks) {
+    keys.push_back({a + std::string(rank.gguf_key), u32(config.*rank.size)});
   }
   return keys;
 }
@@ -273,13 +256,18 @@ Status write_gguf(const std::filesystem::path& path, std::span<const GgufKey> ke
 
 Result<GgufModel> gguf_of(const Checkpoint& checkpoint, const ModelConfig& config,
                           const GgufModelOptions& options) {
-  if (config.deep_embed) return Error{ErrorKind::unsupported, "GGUF files cannot hold RWKV-7a"};
   GgufModel model;
   model.keys = size_keys(config, options.name);
   add_vocabulary(options.vocabulary, config, model.keys);
   for (const StoredTensor& stored : checkpoint.tensors()) {
-    if (is_mix(stored.name, config.version)) continue;
-    std::optional<std::string> gguf = gguf_name(stored.name, config.version);
+    const ModelTensor* known = model_tensor(stored.name, config.version);
+    if (known != nullptr && known->part == GgufPart::mix) continue;
+    const std::optional<std::string> gguf = gguf_name(stored.name, config.version);
+    if (!gguf && (known != nullptr || stored.name.starts_with("blocks."))) {
+      return Error{
+          ErrorKind::unsupported,
+          fmt::format("tensor '{}' has no name in GGUF files; another format holds it", stored.name)};
+    }
     if (!gguf || official_name(*gguf, config.version).part == GgufPart::unused) continue;
     FULMAR_ASSIGN(GgufTensor tensor, tensor_of(stored, *gguf, config.version));
     const std::string copied = "blk.0.time_mix_a";

@@ -38,7 +38,8 @@ struct GgufModelOptions {
 };
 
 // The keys and tensors of a model that `identify` has accepted. Matrices keep their format, except that codes
-// with separate scales become f16; other formats that GGUF lacks, and RWKV-7a, are refused ("unsupported").
+// with separate scales become f16; other formats that GGUF lacks, and tensors of blocks that it has no name
+// for (RWKV-7a's, tuned states), are refused ("unsupported").
 // Tensors that llama.cpp wants as f32 are converted; other low-rank factors keep f16 or bf16. Block 0 gets
 // copies of a0, a1, a2 as v0, v1, v2, which llama.cpp demands and never reads. The checkpoint must outlive
 // the tensors.

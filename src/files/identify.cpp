@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "files/hub_facts.h"
+#include "files/versions.h"
 
 namespace fulmar {
 namespace {
@@ -18,154 +19,6 @@ constexpr size_t kMaxOddities = 32;
 
 Error unsupported(std::string text) { return {ErrorKind::unsupported, std::move(text)}; }
 Error corrupt(std::string text) { return {ErrorKind::corrupt, std::move(text)}; }
-
-// Sizes that shapes consist of, by their letters in the model's description.
-enum class Dim : uint8_t { none, V, C, H, N, F, Rw, Ra, Rv, Rg, Rm, Rm5, Rd, D, DD, five };
-
-enum class Where : uint8_t {
-  outside,  // of blocks; the name is whole
-  every_block,
-  first_block,   // not where the embedding is normed already
-  later_blocks,  // needed from block 1 on, may be unused in block 0
-};
-
-// One tensor that the forward needs.
-struct Expected {
-  std::string_view name;  // after "blocks.<l>." unless outside
-  Where where;
-  std::array<Dim, 3> shape;
-};
-
-constexpr Dim kNone = Dim::none;
-constexpr std::array<Dim, 3> kVector = {Dim::C, kNone, kNone};
-constexpr std::array<Dim, 3> kSquare = {Dim::C, Dim::C, kNone};
-
-// Tensors that both versions have.
-constexpr Expected kCommon[] = {
-    {"emb.weight", Where::outside, {Dim::V, Dim::C, kNone}},
-    {"ln_out.weight", Where::outside, kVector},
-    {"ln_out.bias", Where::outside, kVector},
-    {"head.weight", Where::outside, {Dim::V, Dim::C, kNone}},
-    {"ln0.weight", Where::first_block, kVector},
-    {"ln0.bias", Where::first_block, kVector},
-    {"ln1.weight", Where::every_block, kVector},
-    {"ln1.bias", Where::every_block, kVector},
-    {"ln2.weight", Where::every_block, kVector},
-    {"ln2.bias", Where::every_block, kVector},
-    {"att.receptance.weight", Where::every_block, kSquare},
-    {"att.key.weight", Where::every_block, kSquare},
-    {"att.value.weight", Where::every_block, kSquare},
-    {"att.output.weight", Where::every_block, kSquare},
-    {"att.ln_x.weight", Where::every_block, kVector},
-    {"att.ln_x.bias", Where::every_block, kVector},
-    {"ffn.key.weight", Where::every_block, {Dim::F, Dim::C, kNone}},
-    {"ffn.value.weight", Where::every_block, {Dim::C, Dim::F, kNone}},
-};
-
-constexpr Expected kOnly7[] = {
-    {"att.x_r", Where::every_block, kVector},
-    {"att.x_w", Where::every_block, kVector},
-    {"att.x_k", Where::every_block, kVector},
-    {"att.x_v", Where::every_block, kVector},
-    {"att.x_a", Where::every_block, kVector},
-    {"att.x_g", Where::every_block, kVector},
-    {"att.w0", Where::every_block, kVector},
-    {"att.w1", Where::every_block, {Dim::C, Dim::Rw, kNone}},
-    {"att.w2", Where::every_block, {Dim::Rw, Dim::C, kNone}},
-    {"att.a0", Where::every_block, kVector},
-    {"att.a1", Where::every_block, {Dim::C, Dim::Ra, kNone}},
-    {"att.a2", Where::every_block, {Dim::Ra, Dim::C, kNone}},
-    {"att.v0", Where::later_blocks, kVector},
-    {"att.v1", Where::later_blocks, {Dim::C, Dim::Rv, kNone}},
-    {"att.v2", Where::later_blocks, {Dim::Rv, Dim::C, kNone}},
-    {"att.g1", Where::every_block, {Dim::C, Dim::Rg, kNone}},
-    {"att.g2", Where::every_block, {Dim::Rg, Dim::C, kNone}},
-    {"att.k_k", Where::every_block, kVector},
-    {"att.k_a", Where::every_block, kVector},
-    {"att.r_k", Where::every_block, {Dim::H, Dim::N, kNone}},
-    {"ffn.x_k", Where::every_block, kVector},
-};
-
-constexpr Expected kOnlyDeepEmbed[] = {
-    {"ffn.s_emb.weight", Where::every_block, {Dim::V, Dim::DD, kNone}},
-    {"ffn.s_emb_x.weight", Where::every_block, {Dim::DD, Dim::C, kNone}},
-    {"ffn.s1", Where::every_block, {Dim::C, Dim::D, kNone}},
-    {"ffn.s2", Where::every_block, {Dim::D, Dim::F, kNone}},
-    {"ffn.s0", Where::every_block, {Dim::F, kNone, kNone}},
-};
-
-constexpr Expected kOnly6[] = {
-    {"att.time_maa_x", Where::every_block, kVector},
-    {"att.time_maa_w", Where::every_block, kVector},
-    {"att.time_maa_k", Where::every_block, kVector},
-    {"att.time_maa_v", Where::every_block, kVector},
-    {"att.time_maa_r", Where::every_block, kVector},
-    {"att.time_maa_g", Where::every_block, kVector},
-    {"att.time_maa_w1", Where::every_block, {Dim::C, Dim::Rm5, kNone}},
-    {"att.time_maa_w2", Where::every_block, {Dim::five, Dim::Rm, Dim::C}},
-    {"att.time_decay", Where::every_block, kVector},
-    {"att.time_decay_w1", Where::every_block, {Dim::C, Dim::Rd, kNone}},
-    {"att.time_decay_w2", Where::every_block, {Dim::Rd, Dim::C, kNone}},
-    {"att.time_faaaa", Where::every_block, {Dim::H, Dim::N, kNone}},
-    {"att.gate.weight", Where::every_block, kSquare},
-    {"ffn.time_maa_k", Where::every_block, kVector},
-    {"ffn.time_maa_r", Where::every_block, kVector},
-    {"ffn.receptance.weight", Where::every_block, kSquare},
-};
-
-std::vector<Expected> expected_of(const ModelConfig& config) {
-  std::vector<Expected> all(std::begin(kCommon), std::end(kCommon));
-  const auto own = of_version<std::span<const Expected>>(config.version, kOnly7, kOnly6);
-  all.insert(all.end(), own.begin(), own.end());
-  if (config.deep_embed) all.insert(all.end(), std::begin(kOnlyDeepEmbed), std::end(kOnlyDeepEmbed));
-  return all;
-}
-
-int64_t size_of_dim(Dim dim, const ModelConfig& config) {
-  switch (dim) {
-    case Dim::none:
-      return 1;
-    case Dim::V:
-      return config.vocab;
-    case Dim::C:
-      return config.n_embd;
-    case Dim::H:
-      return config.n_head;
-    case Dim::N:
-      return config.head_size;
-    case Dim::F:
-      return config.n_ffn;
-    case Dim::Rw:
-      return config.rank_w;
-    case Dim::Ra:
-      return config.rank_a;
-    case Dim::Rv:
-      return config.rank_v;
-    case Dim::Rg:
-      return config.rank_g;
-    case Dim::Rm:
-      return config.rank_mix;
-    case Dim::Rm5:
-      return 5 * config.rank_mix;
-    case Dim::Rd:
-      return config.rank_decay;
-    case Dim::D:
-      return config.deep_embed_rank;
-    case Dim::DD:
-      return config.deep_embed_rank * config.deep_embed_rank;
-    case Dim::five:
-      return 5;
-  }
-  return 0;
-}
-
-std::vector<int64_t> wanted_shape(const Expected& expected, const ModelConfig& config) {
-  std::vector<int64_t> shape;
-  for (const Dim dim : expected.shape) {
-    if (dim != Dim::none) shape.push_back(size_of_dim(dim, config));
-  }
-  return shape;
-}
 
 std::string block_name(int64_t layer, std::string_view name) {
   return fmt::format("blocks.{}.{}", layer, name);
@@ -214,7 +67,7 @@ constexpr Foreign kForeign[] = {
     {".self_attn.", "a Transformer or a conversion of one"},
 };
 
-// Names the architecture of a model that is neither RWKV-7 nor RWKV-6.
+// Names the architecture of a model of none of the versions.
 Error refuse_unknown(const Checkpoint& checkpoint) {
   const StoredTensor* norm = find_part(checkpoint, ".att.ln_x.");
   const StoredTensor* gate = find_part(checkpoint, ".att.gate.weight");
@@ -229,19 +82,20 @@ Error refuse_unknown(const Checkpoint& checkpoint) {
     return unsupported(fmt::format("is a tuned state, not a model (found {})", state->name));
   }
   if (checkpoint.tensors().empty()) return corrupt("holds no tensors");
-  return unsupported(fmt::format(
-      "is neither an RWKV-7 nor an RWKV-6 model (found {} tensors, the first is {} {})",
-      checkpoint.tensors().size(), checkpoint.tensors()[0].name, shape_text(checkpoint.tensors()[0].shape)));
+  return unsupported(fmt::format("is neither an {} model (found {} tensors, the first is {} {})",
+                                 each_version("RWKV-", " nor an "), checkpoint.tensors().size(),
+                                 checkpoint.tensors()[0].name, shape_text(checkpoint.tensors()[0].shape)));
 }
 
-Result<int> version_of(const Checkpoint& checkpoint) {
+Result<int> version_in(const Checkpoint& checkpoint) {
   for (const Foreign& foreign : kForeign) {
     if (const StoredTensor* found = find_part(checkpoint, foreign.part)) {
       return unsupported(fmt::format("{} is not supported (found {})", foreign.title, found->name));
     }
   }
-  if (find_part(checkpoint, ".att.r_k") != nullptr) return 7;
-  if (find_part(checkpoint, ".att.time_maa_x") != nullptr) return 6;
+  for (const Version& version : versions()) {
+    if (find_part(checkpoint, version.sign) != nullptr) return version.number;
+  }
   return refuse_unknown(checkpoint);
 }
 
@@ -256,17 +110,21 @@ Result<int64_t> read_size(const Checkpoint& checkpoint, const std::string& name,
   return tensor->shape[axis];
 }
 
-Status read_sizes7(const Checkpoint& checkpoint, ModelConfig& config) {
-  FULMAR_ASSIGN(config.n_head, read_size(checkpoint, "blocks.0.att.r_k", 0));
-  FULMAR_ASSIGN(config.head_size, read_size(checkpoint, "blocks.0.att.r_k", 1));
-  FULMAR_ASSIGN(config.rank_w, read_size(checkpoint, "blocks.0.att.w1", 1));
-  FULMAR_ASSIGN(config.rank_a, read_size(checkpoint, "blocks.0.att.a1", 1));
-  FULMAR_ASSIGN(config.rank_g, read_size(checkpoint, "blocks.0.att.g1", 1));
-  if (config.n_layer > 1) {
-    FULMAR_ASSIGN(config.rank_v, read_size(checkpoint, "blocks.1.att.v1", 1));
+// Reads the sizes that a version's tensors alone have: heads, low-rank widths, deep embeddings.
+Status read_own_sizes(const Checkpoint& checkpoint, const Version& version, ModelConfig& config) {
+  FULMAR_ASSIGN(config.n_head, read_size(checkpoint, block_name(0, version.heads), 0));
+  FULMAR_ASSIGN(config.head_size, read_size(checkpoint, block_name(0, version.heads), 1));
+  for (const RankSize& rank : version.ranks) {
+    if (rank.block >= config.n_layer && rank.block > 0) continue;
+    const std::string name = block_name(rank.block, rank.tensor);
+    FULMAR_ASSIGN(const int64_t columns, read_size(checkpoint, name, 1));
+    if (columns % rank.parts != 0) {
+      return corrupt(
+          fmt::format("tensor {} has {} columns; wanted a multiple of {}", name, columns, rank.parts));
+    }
+    config.*rank.size = columns / rank.parts;
   }
-  const bool has_table = find_part(checkpoint, ".ffn.s_emb.") != nullptr;
-  if (!has_table) return {};
+  if (!version.deep_embed || find_part(checkpoint, ".ffn.s_emb.") == nullptr) return {};
   config.deep_embed = true;
   FULMAR_ASSIGN(config.deep_embed_rank, read_size(checkpoint, "blocks.0.ffn.s1", 1));
   constexpr int64_t kMaxDeepRank = 1 << 15;
@@ -277,22 +135,9 @@ Status read_sizes7(const Checkpoint& checkpoint, ModelConfig& config) {
   return {};
 }
 
-Status read_sizes6(const Checkpoint& checkpoint, ModelConfig& config) {
-  FULMAR_ASSIGN(config.n_head, read_size(checkpoint, "blocks.0.att.time_faaaa", 0));
-  FULMAR_ASSIGN(config.head_size, read_size(checkpoint, "blocks.0.att.time_faaaa", 1));
-  FULMAR_ASSIGN(const int64_t mixes, read_size(checkpoint, "blocks.0.att.time_maa_w1", 1));
-  if (mixes % 5 != 0) {
-    return corrupt(
-        fmt::format("tensor blocks.0.att.time_maa_w1 has {} columns; wanted a multiple of 5", mixes));
-  }
-  config.rank_mix = mixes / 5;
-  FULMAR_ASSIGN(config.rank_decay, read_size(checkpoint, "blocks.0.att.time_decay_w1", 1));
-  return {};
-}
-
 Result<ModelConfig> read_sizes(const Checkpoint& checkpoint) {
   ModelConfig config;
-  FULMAR_ASSIGN(config.version, version_of(checkpoint));
+  FULMAR_ASSIGN(config.version, version_in(checkpoint));
   for (const StoredTensor& tensor : checkpoint.tensors()) {
     if (const std::optional<BlockTensor> block = parse_block_name(tensor.name)) {
       config.n_layer = std::max(config.n_layer, block->layer + 1);
@@ -301,7 +146,7 @@ Result<ModelConfig> read_sizes(const Checkpoint& checkpoint) {
   FULMAR_ASSIGN(config.vocab, read_size(checkpoint, "emb.weight", 0));
   FULMAR_ASSIGN(config.n_embd, read_size(checkpoint, "emb.weight", 1));
   FULMAR_ASSIGN(config.n_ffn, read_size(checkpoint, "blocks.0.ffn.key.weight", 0));
-  FULMAR_TRY(of_version(config.version, read_sizes7, read_sizes6)(checkpoint, config));
+  FULMAR_TRY(read_own_sizes(checkpoint, version_of(config.version), config));
   const std::array<int64_t, 2> heads = {config.n_head, config.head_size};
   if (checked_product(heads) != config.n_embd) {
     return corrupt(fmt::format("{} heads of {} channels do not make the width {} of emb.weight",
@@ -363,10 +208,10 @@ Status check_tensor(const StoredTensor& tensor, const std::vector<int64_t>& want
 }
 
 // Checks one expected tensor, counts its numbers and notes it as known.
-Status check_expected(const Checkpoint& checkpoint, const Expected& expected, const std::string& name,
+Status check_expected(const Checkpoint& checkpoint, const ModelTensor& expected, const std::string& name,
                       ModelConfig& config, std::unordered_set<std::string_view>& known) {
   const StoredTensor* tensor = checkpoint.find(name);
-  const std::vector<int64_t> wanted = wanted_shape(expected, config);
+  const std::vector<int64_t> wanted = shape_of(expected, config);
   if (tensor == nullptr) {
     return corrupt(fmt::format("tensor {} is missing; wanted shape {}", name, shape_text(wanted)));
   }
@@ -378,16 +223,14 @@ Status check_expected(const Checkpoint& checkpoint, const Expected& expected, co
 
 Status check_all(const Checkpoint& checkpoint, ModelConfig& config,
                  std::unordered_set<std::string_view>& known) {
-  const std::vector<Expected> all = expected_of(config);
-  for (const Expected& expected : all) {
-    if (expected.where != Where::outside) continue;
+  const std::span<const ModelTensor> all = version_of(config.version).tensors;
+  for (const ModelTensor& expected : all) {
+    if (in_blocks(expected)) continue;
     FULMAR_TRY(check_expected(checkpoint, expected, std::string(expected.name), config, known));
   }
   for (int64_t layer = 0; layer < config.n_layer; layer++) {
-    for (const Expected& expected : all) {
-      if (expected.where == Where::outside) continue;
-      if (expected.where == Where::first_block && (layer > 0 || config.embedding_normed)) continue;
-      if (expected.where == Where::later_blocks && layer == 0) continue;
+    for (const ModelTensor& expected : all) {
+      if (!in_block(expected, layer, config)) continue;
       FULMAR_TRY(check_expected(checkpoint, expected, block_name(layer, expected.name), config, known));
     }
   }
@@ -467,9 +310,9 @@ Result<ModelConfig> identify(const Checkpoint& checkpoint) {
 }
 
 bool is_unused(int version, int64_t layer, std::string_view rest) {
-  static constexpr std::string_view kUnused7[] = {"att.v0", "att.v1", "att.v2"};
-  const auto names = of_version<std::span<const std::string_view>>(version, kUnused7, {});
-  return layer == 0 && std::find(names.begin(), names.end(), rest) != names.end();
+  const std::span<const ModelTensor> all = version_of(version).tensors;
+  const auto found = std::ranges::find(all, rest, &ModelTensor::name);
+  return layer == 0 && found != all.end() && found->where == Where::later_blocks;
 }
 
 }  // namespace fulmar

@@ -1,7 +1,9 @@
 // Sizes of a model, as read from its tensors.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -9,15 +11,19 @@
 
 namespace fulmar {
 
-// Returns what belongs to a model's version. What differs among versions is said by pairs of such values;
-// nobody compares a version.
-template <class T>
-constexpr T of_version(int version, T seven, T six) {
-  return version == 7 ? seven : six;
+inline constexpr int kVersions[] = {7, 6};
+
+// Returns what belongs to a model's version, of one value for each of kVersions in their order. What differs
+// among versions is said by such values; nobody compares a version.
+template <class First, class... Others>
+constexpr First of_version(int version, First first, Others... others) {
+  static_assert(1 + sizeof...(Others) == std::size(kVersions), "a version lacks its value");
+  const First values[] = {first, others...};
+  return values[std::find(std::begin(kVersions), std::end(kVersions) - 1, version) - std::begin(kVersions)];
 }
 
 struct ModelConfig {
-  int version = 0;          // 6 or 7
+  int version = 0;          // one of kVersions
   bool deep_embed = false;  // RWKV-7a
   int64_t n_layer = 0;
   int64_t n_embd = 0;     // C = n_head * head_size

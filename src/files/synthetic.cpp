@@ -11,8 +11,8 @@
 
 #include "base/check.h"
 #include "base/thread.h"
-#include "files/model_config.h"
 #include "files/quantised.h"
+#include "files/versions.h"
 #include "tensor/convert.h"
 
 namespace fulmar {
@@ -62,154 +62,84 @@ const std::vector<Preset>& presets() {
 struct Planned {
   std::string name;
   std::vector<int64_t> shape;
+  Range values;
   std::optional<Quantisation> quantisation = std::nullopt;
 };
 
-// The tensors of a model in the order of a state dict.
-class Plan {
- public:
-  explicit Plan(const SyntheticSpec& spec) : spec_(spec), c_(spec.n_head * spec.head_size) {
-    f_ = spec.n_ffn > 0 ? spec.n_ffn : of_version(spec.version, 4 * c_, 7 * c_ / 2) / 32 * 32;
-    add("emb.weight", {spec.vocab, c_});
-    for (int64_t layer = 0; layer < spec.n_layer; layer++) add_block(layer);
-    add_norm("ln_out");
-    add("head.weight", {spec.vocab, c_});
-  }
-
-  std::vector<Planned> take() { return std::move(tensors_); }
-
- private:
-  void add(std::string_view name, std::vector<int64_t> shape) {
-    tensors_.push_back({prefix_ + std::string(name), std::move(shape)});
-    if (!spec_.quantisation) return;
-    Planned& tensor = tensors_.back();
-    tensor.quantisation =
-        quantisation_of(tensor.name, tensor.shape, quantise_all(*spec_.quantisation, head_quantisation()));
-  }
-  void add_vector(std::string_view name) { add(name, {1, 1, c_}); }
-  void add_norm(const std::string& name) {
-    add(name + ".weight", {c_});
-    add(name + ".bias", {c_});
-  }
-
-  void add_block(int64_t layer) {
-    const std::string block = fmt::format("blocks.{}.", layer);
-    prefix_ = block;
-    if (layer == 0) add_norm("ln0");
-    add_norm("ln1");
-    add_norm("ln2");
-    prefix_ = block + "att.";
-    (this->*of_version(spec_.version, &Plan::add_time_mix7, &Plan::add_time_mix6))(layer);
-    add_norm("ln_x");
-    if (spec_.time_state) add("time_state", {spec_.n_head, spec_.head_size, spec_.head_size});
-    prefix_ = block + "ffn.";
-    (this->*of_version(spec_.version, &Plan::add_channel_mix7, &Plan::add_channel_mix6))();
-    add("key.weight", {f_, c_});
-    add("value.weight", {c_, f_});
-    prefix_.clear();
-  }
-
-  void add_low_rank(char letter, int64_t rank, bool bias) {
-    if (bias) add_vector(fmt::format("{}0", letter));
-    add(fmt::format("{}1", letter), {c_, rank});
-    add(fmt::format("{}2", letter), {rank, c_});
-  }
-
-  void add_projections(std::initializer_list<std::string_view> names) {
-    for (const std::string_view name : names) add(fmt::format("{}.weight", name), {c_, c_});
-  }
-
-  void add_time_mix7(int64_t layer) {
-    for (const char letter : {'r', 'w', 'k', 'v', 'a', 'g'}) add_vector(fmt::format("x_{}", letter));
-    add_low_rank('w', spec_.rank_w, true);
-    add_low_rank('a', spec_.rank_a, true);
-    if (layer > 0) add_low_rank('v', spec_.rank_v, true);
-    add_low_rank('g', spec_.rank_g, false);
-    add_vector("k_k");
-    add_vector("k_a");
-    add("r_k", {spec_.n_head, spec_.head_size});
-    add_projections({"receptance", "key", "value", "output"});
-  }
-
-  void add_time_mix6(int64_t) {
-    for (const char letter : {'x', 'w', 'k', 'v', 'r', 'g'}) add_vector(fmt::format("time_maa_{}", letter));
-    add("time_maa_w1", {c_, 5 * spec_.rank_mix});
-    add("time_maa_w2", {5, spec_.rank_mix, c_});
-    add_vector("time_decay");
-    add("time_decay_w1", {c_, spec_.rank_decay});
-    add("time_decay_w2", {spec_.rank_decay, c_});
-    add("time_faaaa", {spec_.n_head, spec_.head_size});
-    add_projections({"receptance", "key", "value", "gate", "output"});
-  }
-
-  void add_channel_mix7() {
-    add_vector("x_k");
-    const int64_t d = spec_.deep_embed_rank;
-    if (d == 0) return;
-    add("s_emb.weight", {spec_.vocab, d * d});
-    add("s_emb_x.weight", {d * d, c_});
-    add("s1", {c_, d});
-    add("s2", {d, f_});
-    add("s0", {1, 1, f_});
-  }
-
-  void add_channel_mix6() {
-    add_vector("time_maa_k");
-    add_vector("time_maa_r");
-    add_projections({"receptance"});
-  }
-
-  const SyntheticSpec& spec_;
-  const int64_t c_;
-  int64_t f_ = 0;
-  std::string prefix_;
-  std::vector<Planned> tensors_;
-};
-
-// value = base + amplitude * (2u - 1), u uniform in [0, 1).
-struct Range {
-  double base = 0;
-  double amplitude = 0;
-};
-
-bool one_of(std::string_view name, std::initializer_list<std::string_view> list) {
-  return std::find(list.begin(), list.end(), name) != list.end();
+ModelConfig sizes_of(const SyntheticSpec& spec) {
+  const int64_t c = spec.n_head * spec.head_size;
+  ModelConfig config{.version = spec.version,
+                     .deep_embed = spec.deep_embed_rank > 0,
+                     .n_layer = spec.n_layer,
+                     .n_embd = c,
+                     .n_head = spec.n_head,
+                     .head_size = spec.head_size,
+                     .n_ffn = spec.n_ffn,
+                     .vocab = spec.vocab};
+  if (spec.n_ffn == 0) config.n_ffn = version_of(spec.version).ffn_halves * c / 2 / 32 * 32;
+  config.rank_w = spec.rank_w, config.rank_a = spec.rank_a, config.rank_v = spec.rank_v,
+  config.rank_g = spec.rank_g;
+  config.rank_mix = spec.rank_mix, config.rank_decay = spec.rank_decay;
+  config.deep_embed_rank = spec.deep_embed_rank;
+  return config;
 }
 
-Range range_of(const Planned& tensor) {
-  const std::string_view name = tensor.name;
-  const std::vector<int64_t>& shape = tensor.shape;
-  const std::string_view last = name.substr(name.rfind('.') + 1);
-  if (name == "emb.weight") return {0, 1};
-  if (name.ends_with("s_emb.weight") || name.ends_with("s_emb_x.weight")) return {0, 0.3};
-  if (last == "weight" && shape.size() == 2) return {0, std::sqrt(3.0 / static_cast<double>(shape[1]))};
-  if (last == "weight") return {1, 0.25};
-  if (last == "bias") return {0, 0.1};
-  if (one_of(last, {"w1", "a1", "v1", "g1", "s1", "time_maa_w1", "time_decay_w1"})) {
-    return {0, std::sqrt(3.0 / static_cast<double>(shape[0]))};
-  }
-  if (one_of(last, {"w2", "a2", "v2", "g2", "s2", "time_maa_w2", "time_decay_w2"})) {
-    return {0, 1.0 / std::sqrt(static_cast<double>(shape[shape.size() - 2]))};
-  }
-  if (last.starts_with("x_") || last.starts_with("time_maa_")) return {0.5, 0.5};
-  struct Named {
-    std::string_view name;
-    Range range;
+// Returns a tensor's shape as official files have it: vectors other than norms with two unit axes.
+std::vector<int64_t> shape_in(const ModelTensor& tensor, const ModelConfig& config) {
+  std::vector<int64_t> shape = shape_of(tensor, config);
+  const bool norm = tensor.name.ends_with(".weight") || tensor.name.ends_with(".bias");
+  if (shape.size() == 1 && !norm) shape.insert(shape.begin(), 2, 1);
+  return shape;
+}
+
+// Returns the tensors of a model: those before the blocks, those of each block, those behind.
+std::vector<Planned> plan_of(const SyntheticSpec& spec) {
+  const ModelConfig config = sizes_of(spec);
+  const std::span<const ModelTensor> all = version_of(spec.version).tensors;
+  std::vector<Planned> planned;
+  const auto add = [&](std::string name, std::vector<int64_t> shape, const Range& values) {
+    planned.push_back({std::move(name), std::move(shape), values});
+    if (!spec.quantisation) return;
+    Planned& tensor = planned.back();
+    tensor.quantisation =
+        quantisation_of(tensor.name, tensor.shape, quantise_all(*spec.quantisation, head_quantisation()));
   };
-  constexpr std::array<Named, 10> kNamed = {{{"w0", {-2, 4}},
-                                             {"a0", {0, 1}},
-                                             {"v0", {0.7, 0.5}},
-                                             {"k_k", {0.7, 0.3}},
-                                             {"k_a", {1, 0.2}},
-                                             {"r_k", {0, 0.2}},
-                                             {"s0", {1, 0.2}},
-                                             {"time_decay", {-2, 3}},
-                                             {"time_faaaa", {0, 0.5}},
-                                             {"time_state", {0, 0.5}}}};
-  const auto found =
-      std::find_if(kNamed.begin(), kNamed.end(), [&](const Named& n) { return n.name == last; });
-  FULMAR_CHECK(found != kNamed.end());
-  return found->range;
+  const auto add_tensor = [&](const std::string& prefix, const ModelTensor& tensor) {
+    add(prefix + std::string(tensor.name), shape_in(tensor, config), tensor.values);
+  };
+  const auto add_outside = [&](Where where) {
+    for (const ModelTensor& tensor : all) {
+      if (tensor.where == where) add_tensor("", tensor);
+    }
+  };
+  add_outside(Where::before_blocks);
+  for (int64_t layer = 0; layer < spec.n_layer; layer++) {
+    const std::string block = fmt::format("blocks.{}.", layer);
+    for (const ModelTensor& tensor : all) {
+      if (in_block(tensor, layer, config)) add_tensor(block, tensor);
+    }
+    if (spec.time_state) {
+      add(block + "att.time_state", {spec.n_head, spec.head_size, spec.head_size}, {0, 0.5});
+    }
+  }
+  add_outside(Where::after_blocks);
+  return planned;
+}
+
+// Returns the range with the amplitude that a tensor's shape asks for.
+Range range_of(const Planned& tensor) {
+  const auto axis = [&](size_t index) { return static_cast<double>(tensor.shape[index]); };
+  switch (tensor.values.by) {
+    case Range::By::given:
+      break;
+    case Range::By::weight:
+      return {0, std::sqrt(3.0 / axis(1))};
+    case Range::By::first:
+      return {0, std::sqrt(3.0 / axis(0))};
+    case Range::By::second:
+      return {0, 1.0 / std::sqrt(axis(tensor.shape.size() - 2))};
+  }
+  return tensor.values;
 }
 
 uint64_t hash_of(std::string_view name, uint64_t seed) {
@@ -388,17 +318,14 @@ size_t scale_bytes(const Planned& tensor) {
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-bool has_ranks7(const SyntheticSpec& spec) {
-  return spec.rank_w > 0 && spec.rank_a > 0 && spec.rank_g > 0 && (spec.n_layer == 1 || spec.rank_v > 0);
-}
-bool has_ranks6(const SyntheticSpec& spec) {
-  return spec.rank_mix > 0 && spec.rank_decay > 0 && spec.deep_embed_rank == 0;
-}
-
 void check_spec(const SyntheticSpec& spec) {
-  FULMAR_CHECK(spec.version >= 6 && spec.version <= 7);
+  const Version& version = version_of(spec.version);
+  const ModelConfig config = sizes_of(spec);
   FULMAR_CHECK(spec.n_layer > 0 && spec.n_head > 0 && spec.head_size > 0 && spec.vocab > 0);
-  FULMAR_CHECK(of_version(spec.version, has_ranks7, has_ranks6)(spec));
+  for (const RankSize& rank : version.ranks) {
+    FULMAR_CHECK(config.*rank.size > 0 || rank.block >= spec.n_layer, "every low-rank width of the version");
+  }
+  FULMAR_CHECK(spec.deep_embed_rank == 0 || version.deep_embed);
   FULMAR_CHECK(spec.dtype == DType::f32 || spec.dtype == DType::f16 || spec.dtype == DType::bf16);
 }
 
@@ -420,7 +347,7 @@ std::vector<std::string_view> synthetic_preset_names() {
 std::unique_ptr<Checkpoint> synthetic_checkpoint(const SyntheticSpec& spec) {
   check_spec(spec);
   constexpr int64_t kPiece = 1 << 20;
-  const std::vector<Planned> plan = Plan(spec).take();
+  const std::vector<Planned> plan = plan_of(spec);
   CheckpointParts parts;
   size_t total = 0;
   for (const Planned& planned : plan) {

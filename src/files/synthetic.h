@@ -15,7 +15,7 @@
 namespace fulmar {
 
 struct SyntheticSpec {
-  int version = 7;  // 6 or 7
+  int version = 7;  // one of kVersions
   int64_t n_layer = 0, n_head = 0, head_size = 0, vocab = 0;
   int64_t n_ffn = 0;                                       // 0: the usual one for the version
   int64_t rank_w = 0, rank_a = 0, rank_v = 0, rank_g = 0;  // version 7

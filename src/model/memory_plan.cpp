@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "files/versions.h"
 #include "model/bind.h"
 #include "model/block_kind.h"
 
@@ -76,8 +77,7 @@ StepShape step_shape(const ModelConfig& config, const LoadOptions& options) {
           .n_embd = config.n_embd,
           .n_ffn = config.n_ffn,
           .vocab = config.vocab,
-          .low_ranks = config.rank_w + config.rank_a + config.rank_v + config.rank_g + 5 * config.rank_mix +
-                       config.rank_decay,
+          .low_ranks = low_ranks(config),
           .deep_rank = config.deep_embed_rank};
 }
 

@@ -50,7 +50,7 @@ std::string shown(const std::string& bytes) {
 }
 
 TEST(Engine, GreedyTextIsThatOfTheModelAlone) {
-  for (const int version : {7, 6}) {
+  for (const int version : kVersions) {
     TinyEngine tiny({.slots = 4, .prefill_chunk = 16}, version);
     const RowLog row = tiny.run(TinyEngine::greedy("The quick brown fox jumps over the lazy dog", 24));
     TinyEngine other({.slots = 1}, version);
@@ -394,7 +394,7 @@ TEST(Engine, ScoresOfAPromptAreThoseOfTheModel) {
 
 // The log-likelihood of a text, token by token, against plain loops in double precision.
 TEST(Engine, ScoresOfAPromptAreThoseOfTheOracle) {
-  for (const int version : {7, 6}) {
+  for (const int version : kVersions) {
     SCOPED_TRACE(version);
     TinyEngine tiny({.slots = 4, .prefill_chunk = 16}, version);
     const std::string text = "The log-likelihood of this text, token by token";

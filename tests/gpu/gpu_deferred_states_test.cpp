@@ -126,7 +126,7 @@ TEST_P(GpuDeferredStates, AgreeWithTheCpu) {
   step({{1, {50}}}, "alone");
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, GpuDeferredStates, testing::Values(7, 6));
+INSTANTIATE_TEST_SUITE_P(Versions, GpuDeferredStates, testing::ValuesIn(kVersions));
 
 }  // namespace
 }  // namespace fulmar

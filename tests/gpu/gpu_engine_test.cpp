@@ -75,7 +75,7 @@ TEST_P(GpuEngine, MixturesOfStatesAreTheCpus) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, GpuEngine, ::testing::Values(7, 6));
+INSTANTIATE_TEST_SUITE_P(Versions, GpuEngine, ::testing::ValuesIn(kVersions));
 
 }  // namespace
 }  // namespace fulmar

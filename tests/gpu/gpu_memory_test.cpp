@@ -68,7 +68,7 @@ TEST_P(GpuMemory, ALoadedModelAsksForNothingMore) {
   EXPECT_EQ(all_kinds_of_steps(rig), want);
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, GpuMemory, testing::Values(6, 7));
+INSTANTIATE_TEST_SUITE_P(Versions, GpuMemory, testing::ValuesIn(kVersions));
 
 TEST_F(GpuTest, BytesComeBackAsTheyWent) {
   constexpr size_t kMiB = size_t{1} << 20;

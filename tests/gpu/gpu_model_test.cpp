@@ -172,7 +172,7 @@ TEST_P(GpuModel, BrainFloatComputesTheSame) {
   EXPECT_LT(relative_error(got.feed(1, {5}), want.feed(1, {5})), 8 * kLogitError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, GpuModel, testing::Values(7, 6));
+INSTANTIATE_TEST_SUITE_P(Versions, GpuModel, testing::ValuesIn(kVersions));
 
 // The chunked recurrence, which recur7 takes for long sequences, against the one token by token.
 TEST_F(GpuTest, ChunkedRecurrenceAgreesWithTheRecurrentOne) {

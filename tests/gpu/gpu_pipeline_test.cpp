@@ -51,7 +51,7 @@ TEST_P(GpuPipeline, StepsUnderWayAtOnceDoNotMix) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, GpuPipeline, testing::Values(6, 7));
+INSTANTIATE_TEST_SUITE_P(Versions, GpuPipeline, testing::ValuesIn(kVersions));
 
 }  // namespace
 }  // namespace fulmar

@@ -50,7 +50,7 @@ TEST_P(GpuSlices, LoneRowsFollowOneAnother) {
   EXPECT_LT(support::relative_error(got, want), kTolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, GpuSlices, testing::Values(6, 7));
+INSTANTIATE_TEST_SUITE_P(Versions, GpuSlices, testing::ValuesIn(kVersions));
 
 // So many rows that an addend is read where it lies, by the kernel behind the sum (pulls_addends); two layers
 // and 2,048 channels.
@@ -89,7 +89,7 @@ TEST_P(GpuWideSlices, StepsAgreeWhicheverWayTheirSumsGo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, GpuWideSlices, testing::Values(6, 7));
+INSTANTIATE_TEST_SUITE_P(Versions, GpuWideSlices, testing::ValuesIn(kVersions));
 
 class GpuSums : public GpuTest {
  protected:

@@ -79,7 +79,7 @@ TEST_P(GpuTwoDevices, InTurnOrAtOnceEachGivesWhatItGivesAlone) {
   for (int i = 0; i < kDevices; i++) EXPECT_EQ(got[i], want[i]) << "GPU " << i << ", both at once";
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, GpuTwoDevices, testing::Values(6, 7));
+INSTANTIATE_TEST_SUITE_P(Versions, GpuTwoDevices, testing::ValuesIn(kVersions));
 
 // What is left of a slot is on the GPU that it belongs to, whichever the thread used last.
 TEST_P(GpuTwoDevices, SlotsAreReadAndWrittenWhereTheyLie) {

@@ -79,7 +79,7 @@ TEST_P(DeferredStates, ARollBackBringsBackStateAndShiftsOfTheRowsThatStay) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, DeferredStates, testing::Values(7, 6));
+INSTANTIATE_TEST_SUITE_P(Versions, DeferredStates, testing::ValuesIn(kVersions));
 
 }  // namespace
 }  // namespace fulmar

@@ -49,7 +49,7 @@ TEST_P(ObservedProducts, EveryLargeMatrixIsSeenWithItsInputs) {
   EXPECT_EQ(logits, same.feed(0, tokens, 5));
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, ObservedProducts, testing::Values(7, 6));
+INSTANTIATE_TEST_SUITE_P(Versions, ObservedProducts, testing::ValuesIn(kVersions));
 
 }  // namespace
 }  // namespace fulmar

@@ -14,6 +14,7 @@
 #include "files/checkpoint.h"
 #include "files/identify.h"
 #include "files/model_files.h"
+#include "files/versions.h"
 #include "model/nonfinite.h"
 
 namespace fulmar {
@@ -61,10 +62,10 @@ void print_sizes(const Checkpoint& checkpoint, const ModelConfig& config) {
   fmt::print("version     RWKV-{}{}\n", config.version, config.deep_embed ? "a (DeepEmbed)" : "");
   fmt::print("layers      {}\nembedding   {}\nheads       {} of {}\nfeed-forward {}\nvocabulary  {}\n",
              config.n_layer, config.n_embd, config.n_head, config.head_size, config.n_ffn, config.vocab);
-  const std::string ranks7 =
-      fmt::format("w {} a {} v {} g {}", config.rank_w, config.rank_a, config.rank_v, config.rank_g);
-  const std::string ranks6 = fmt::format("mix {} decay {}", config.rank_mix, config.rank_decay);
-  fmt::print("ranks       {}\n", of_version(config.version, ranks7, ranks6));
+  fmt::print("ranks      ");
+  for (const RankSize& rank : version_of(config.version).ranks)
+    fmt::print(" {} {}", rank.label, config.*rank.size);
+  fmt::print("\n");
   fmt::print("parameters  {} ({:.3g} billion), {} tensors\n", parameters,
              static_cast<double>(parameters) / 1e9, checkpoint.tensors().size());
   fmt::print("weights     {} bytes, mostly {}\n", bytes, name_of(config.dtype));

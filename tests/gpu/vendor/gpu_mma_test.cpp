@@ -116,7 +116,7 @@ TEST_P(GpuNoPanels, GiveTheLogitsOfStepsWithThem) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, GpuNoPanels, testing::Values(6, 7));
+INSTANTIATE_TEST_SUITE_P(Versions, GpuNoPanels, testing::ValuesIn(kVersions));
 
 }  // namespace
 }  // namespace fulmar
