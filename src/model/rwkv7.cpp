@@ -11,7 +11,9 @@ LowRank low_rank(Binder& binder, const std::string& name, int64_t width, int64_t
   return factors;
 }
 
-TimeMix7 time_mix(Binder& binder, int64_t layer) {
+}  // namespace
+
+TimeMix7 bind_time_mix7(Binder& binder, int64_t layer) {
   const ModelConfig& config = binder.config();
   const int64_t c = config.n_embd;
   const std::string block = "blocks." + std::to_string(layer) + ".";
@@ -36,7 +38,7 @@ TimeMix7 time_mix(Binder& binder, int64_t layer) {
   return att;
 }
 
-ChannelMix7 channel_mix(Binder& binder, int64_t layer) {
+ChannelMix7 bind_channel_mix7(Binder& binder, int64_t layer) {
   const ModelConfig& config = binder.config();
   const int64_t c = config.n_embd, f = config.n_ffn, d = config.deep_embed_rank;
   const std::string block = "blocks." + std::to_string(layer) + ".";
@@ -57,37 +59,42 @@ ChannelMix7 channel_mix(Binder& binder, int64_t layer) {
   return ffn;
 }
 
-}  // namespace
-
-Rwkv7::Rwkv7(const Binder& binder, LayerRange held, Buffers& buffers, int64_t max_rows)
-    : Stack(binder, held, buffers, max_rows) {
-  layers_.reserve(static_cast<size_t>(held.count()));
-  const DType dtype = ops().activation_dtype();
+Memory7::Memory7(Buffers& buffers, int64_t max_rows, int64_t width, int64_t head_width, DType dtype) {
   Projected7& p = projected_;
-  for (Tensor& tensor : mixed_) buffers.declare(tensor, max_rows, binder.config().n_embd, dtype);
+  for (Tensor& tensor : mixed_) buffers.declare(tensor, max_rows, width, dtype);
   for (Tensor* tensor : {&y_, &p.r, &p.k, &p.v, &p.g, &p.u, &p.kk, &p.alpha}) {
-    buffers.declare(*tensor, max_rows, head_width(), dtype);
+    buffers.declare(*tensor, max_rows, head_width, dtype);
   }
 }
 
-Status Rwkv7::bind_layer(Binder& binder, int64_t layer) {
-  layers_.push_back({time_mix(binder, layer), channel_mix(binder, layer)});
-  return binder.finish_layer();
-}
-
-void Rwkv7::layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) {
+Block7Work Memory7::work(const Batch& batch, const Stream& stream, const Addend& time_mixed) const {
   const auto rows = [&](const Tensor& tensor) { return tensor.slice_rows(0, batch.rows); };
-  const Tensor x = stream.x;
   const Projected7& p = projected_;
-  const Addend time_mixed = this->time_mixed(batch), channel_mixed = this->channel_mixed(batch);
-  const Block7Work work{
+  return {
       {rows(mixed_[0]), rows(mixed_[1]), rows(mixed_[2]), rows(mixed_[3]), rows(mixed_[4]), rows(mixed_[5])},
       stream.v_first,
       stream.v_first_wide,
       {rows(p.r), rows(p.k), rows(p.v), rows(p.g), rows(p.u), rows(p.kk), rows(p.alpha)},
       rows(y_),
       time_mixed.own,
-      ranks()};
+      time_mixed.ranks};
+}
+
+Rwkv7::Rwkv7(const Binder& binder, LayerRange held, Buffers& buffers, int64_t max_rows)
+    : Stack(binder, held, buffers, max_rows),
+      memory_(buffers, max_rows, binder.config().n_embd, head_width(), ops().activation_dtype()) {
+  layers_.reserve(static_cast<size_t>(held.count()));
+}
+
+Status Rwkv7::bind_layer(Binder& binder, int64_t layer) {
+  layers_.push_back({bind_time_mix7(binder, layer), bind_channel_mix7(binder, layer)});
+  return binder.finish_layer();
+}
+
+void Rwkv7::layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) {
+  const Tensor x = stream.x;
+  const Addend time_mixed = this->time_mixed(batch), channel_mixed = this->channel_mixed(batch);
+  const Block7Work work = memory_.work(batch, stream, time_mixed);
 
   Islands7& on = ops().rwkv7();
   for (int64_t l = range.first; l < range.last; l++) {
