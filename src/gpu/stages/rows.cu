@@ -119,14 +119,14 @@ void keep_rows_of(const Queue& queue, Batch batch, Tensor z, StateField carry) {
 }
 
 // The first layer's value of a field in a slot, and where the ring holds an earlier one; types as stored.
-struct KeptField {
+struct RestoredField {
   std::byte* to;
   const std::byte* from;
   DType to_dtype, from_dtype;
   int count;  // of numbers
 };
-struct KeptFields {
-  KeptField list[FieldList::kMost];
+struct RestoredFields {
+  RestoredField list[FieldList::kMost];
   int size = 0;
 };
 
@@ -247,7 +247,7 @@ void keep_rows(const Queue& queue, const Batch& batch, Tensor z, StateField carr
 }
 
 void restore_fields(const Queue& queue, const State& state, int64_t slot, int64_t ring_row) {
-  KeptFields kept;
+  RestoredFields kept;
   int64_t most = 0;
   for (size_t i = 0; i < state.layout.fields.size(); i++) {
     const FieldSpec& spec = state.layout.fields[i];
@@ -263,7 +263,7 @@ void restore_fields(const Queue& queue, const State& state, int64_t slot, int64_
   const int64_t layers = state.layout.n_layer;
   // One launch: all layers of a field, field after field.
   for_rows(queue, kept.size * layers, most, [=] __device__(int64_t row, int64_t c) {
-    const KeptField& field = kept.list[row / layers];
+    const RestoredField& field = kept.list[row / layers];
     const auto layer = static_cast<size_t>(row % layers);
     if (c >= field.count) return;
     const Float4 v = load4_of(field.from_dtype, field.from + layer * ring_stride, c);
