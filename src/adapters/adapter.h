@@ -26,7 +26,8 @@ std::string_view name_of(AdapterForm form);
 enum class DeltaKind : uint8_t {
   low_rank,  // a [r, in], b [out, r]       ΔW = s b a
   miss,      // d [r, out]                  ΔW[o, i] = s d[i mod r, o]
-  bat_in,    // d [in/r, r, r]              ΔW[a, b] = W[a, b] d[b] + d[b], r x r blocks: a of outputs, b of inputs
+  bat_in,    // d [in/r, r, r]              ΔW[a, b] = W[a, b] d[b] + d[b], r x r blocks: a of outputs, b of
+             // inputs
   bat_out,   // d [out/r, r, r]             ΔW[a, b] = W[a, b] d[a] + d[a]
   dora_out,  // a, b, m [out]               W + ΔW = diag(m / |V's rows|) V, V = W + s b a
   dora_in,   // a, b, m [in]                W + ΔW = V diag(m / (|V's columns| + 1e-6))
@@ -35,8 +36,8 @@ enum class DeltaKind : uint8_t {
 // Returns "LoRA", "MiSS", ...
 std::string_view name_of(DeltaKind kind);
 
-// What an adapter does to one matrix. Low-rank parts (att.w1, ...) and the embedding lie input-major in official
-// files; their deltas are those of the transpose, so that in and out mean the same everywhere.
+// What an adapter does to one matrix. Low-rank parts (att.w1, ...) and the embedding lie input-major in
+// official files; their deltas are those of the transpose, so that in and out mean the same everywhere.
 struct Delta {
   std::string weight;  // official name, "blocks.3.att.key.weight"
   DeltaKind kind = DeltaKind::low_rank;

@@ -38,7 +38,8 @@ Status fit_pair(Delta& delta, const LinearShape& linear) {
 
 Status fit_miss(Delta& delta, const LinearShape& linear) {
   if (delta.inputs != 0 && delta.inputs != linear.in) {
-    return invalid(fmt::format("'{}' is for {} inputs; the model has {}", delta.weight, delta.inputs, linear.in));
+    return invalid(
+        fmt::format("'{}' is for {} inputs; the model has {}", delta.weight, delta.inputs, linear.in));
   }
   delta.inputs = linear.in;
   if (delta.mini) {
@@ -75,7 +76,8 @@ Status fit_delta(Delta& delta, const BaseShapes& base) {
   FULMAR_ASSIGN(const LinearShape linear, linear_of(base, delta.weight));
   if (delta.weight == "emb.weight") {
     if (delta.kind != DeltaKind::low_rank) {
-      return Error{ErrorKind::unsupported, fmt::format("'emb.weight' takes LoRA; found {}", name_of(delta.kind))};
+      return Error{ErrorKind::unsupported,
+                   fmt::format("'emb.weight' takes LoRA; found {}", name_of(delta.kind))};
     }
     if (base.embedding_normed) {
       return Error{ErrorKind::unsupported,
@@ -127,7 +129,8 @@ Status fit_states(const Adapter& adapter, const BaseShapes& base) {
 }  // namespace
 
 BaseShapes base_shapes(const Checkpoint& checkpoint, const ModelConfig& config) {
-  BaseShapes base{config.version, config.n_layer, config.n_head, config.head_size, config.embedding_normed, {}};
+  BaseShapes base{config.version,   config.n_layer,          config.n_head,
+                  config.head_size, config.embedding_normed, {}};
   for (const StoredTensor& tensor : checkpoint.tensors()) base.tensors.emplace(tensor.name, tensor.shape);
   return base;
 }
@@ -142,8 +145,8 @@ Result<LinearShape> linear_of(const BaseShapes& base, const std::string& weight)
   const std::vector<int64_t>& shape = found->second;
   const bool heads = block && (block->rest == "att.r_k" || block->rest == "att.time_faaaa");
   if (shape.size() != 2 || heads) {
-    return invalid(
-        fmt::format("'{}' {} is no matrix of a product; low-rank deltas change only those", weight, shape_text(shape)));
+    return invalid(fmt::format("'{}' {} is no matrix of a product; low-rank deltas change only those", weight,
+                               shape_text(shape)));
   }
   if (is_input_major(weight)) return LinearShape{shape[1], shape[0]};
   return LinearShape{shape[0], shape[1]};
@@ -151,7 +154,8 @@ Result<LinearShape> linear_of(const BaseShapes& base, const std::string& weight)
 
 Status fit_adapter(Adapter& adapter, const BaseShapes& base) {
   if (adapter.version != 0 && adapter.version != base.version) {
-    return invalid(fmt::format("the adapter is for RWKV-{}; the model is RWKV-{}", adapter.version, base.version));
+    return invalid(
+        fmt::format("the adapter is for RWKV-{}; the model is RWKV-{}", adapter.version, base.version));
   }
   for (Delta& delta : adapter.deltas) FULMAR_TRY(fit_delta(delta, base));
   for (const WholeTensor& whole : adapter.whole) FULMAR_TRY(fit_whole(whole, base));

@@ -35,8 +35,8 @@ Result<LinearShape> linear_of(const BaseShapes& base, const std::string& weight)
 // wanted; nothing is skipped.
 Status fit_adapter(Adapter& adapter, const BaseShapes& base);
 
-// Checks the fingerprint of the model that an adapter was trained on, where it says one; `sha256` is that of the
-// model's file.
+// Checks the fingerprint of the model that an adapter was trained on, where it says one; `sha256` is that of
+// the model's file.
 Status check_fingerprint(const Adapter& adapter, const std::string& sha256);
 
 }  // namespace fulmar

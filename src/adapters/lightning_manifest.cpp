@@ -53,8 +53,7 @@ Result<double> read_finite(const ConfigJson& config, std::string_view name) {
 
 Result<LightningTarget> read_target(dom::element element, int64_t rank) {
   const auto wrong = [&](std::string_view wanted) {
-    return corrupt(
-        fmt::format("target {}; wanted {}", printable(simdjson::minify(element)), wanted));
+    return corrupt(fmt::format("target {}; wanted {}", printable(simdjson::minify(element)), wanted));
   };
   LightningTarget target;
   std::string_view name, part;
@@ -135,10 +134,9 @@ std::string lightning_manifest_text(const LightningFacts& facts, std::span<const
   std::string list;
   for (const LightningTarget& target : targets) {
     const auto block = layer_name(target.weight);
-    list += fmt::format(
-        R"({}{{"in_features":{},"layer":{},"name":"{}.D","shape":[{},{}],"target":"{}"}})",
-        list.empty() ? "" : ",", target.inputs, block->layer, target.weight, target.outputs, facts.rank,
-        block->rest);
+    list += fmt::format(R"({}{{"in_features":{},"layer":{},"name":"{}.D","shape":[{},{}],"target":"{}"}})",
+                        list.empty() ? "" : ",", target.inputs, block->layer, target.weight, target.outputs,
+                        facts.rank, block->rest);
   }
   const std::string version =
       content_version.empty() ? "" : fmt::format(R"("content_version":"{}",)", content_version);
@@ -147,8 +145,8 @@ std::string lightning_manifest_text(const LightningFacts& facts, std::span<const
       R"({{"alpha":{},"base_fingerprint":"{}",{}"dtype":"{}","format_version":1,"kind":"inference_adapter",)"
       R"("layout":"modulo_rank_zero_pad","method":"miss","rank":{},"scale":{},"targets":[{}]}})",
       number_text(facts.alpha), facts.base_fingerprint, version,
-      facts.dtype == DType::bf16 ? "bfloat16" : "float16", facts.rank, number_text(static_cast<double>(scale)),
-      list);
+      facts.dtype == DType::bf16 ? "bfloat16" : "float16", facts.rank,
+      number_text(static_cast<double>(scale)), list);
 }
 
 }  // namespace fulmar

@@ -13,7 +13,7 @@
 namespace fulmar {
 
 struct LightningTarget {
-  std::string weight;   // "blocks.0.att.key.weight"; its tensor is <weight>.D [outputs, rank]
+  std::string weight;  // "blocks.0.att.key.weight"; its tensor is <weight>.D [outputs, rank]
   int64_t outputs = 0, inputs = 0;
 };
 
@@ -27,8 +27,8 @@ struct LightningManifest {
   std::string hashed;  // the text that the digest begins with
 };
 
-// Reads a manifest. Errors name the member, found and wanted: unsupported, for other formats, methods, kinds and
-// layouts; corrupt, for what contradicts itself.
+// Reads a manifest. Errors name the member, found and wanted: unsupported, for other formats, methods, kinds
+// and layouts; corrupt, for what contradicts itself.
 Result<LightningManifest> read_lightning_manifest(const std::string& text);
 
 // What a package says of itself.

@@ -93,9 +93,17 @@ std::optional<OfficialWeight> weight_of_module(std::string_view module) {
 }
 
 bool is_input_major(std::string_view name) {
-  constexpr std::string_view kParts[] = {"att.w1", "att.w2", "att.a1", "att.a2",
-                                         "att.v1", "att.v2", "att.g1", "att.g2",
-                                         "att.time_decay_w1", "att.time_decay_w2", "att.time_maa_w1"};
+  constexpr std::string_view kParts[] = {"att.w1",
+                                         "att.w2",
+                                         "att.a1",
+                                         "att.a2",
+                                         "att.v1",
+                                         "att.v2",
+                                         "att.g1",
+                                         "att.g2",
+                                         "att.time_decay_w1",
+                                         "att.time_decay_w2",
+                                         "att.time_maa_w1"};
   if (name == "emb.weight") return true;
   const auto block = layer_name(name);
   return block && std::find(std::begin(kParts), std::end(kParts), block->rest) != std::end(kParts);
@@ -105,8 +113,8 @@ std::string_view without_model(std::string_view name) {
   constexpr std::string_view kModel = "model.";
   if (!name.starts_with(kModel)) return name;
   const std::string_view rest = name.substr(kModel.size());
-  const bool official = rest.starts_with("blocks.") || rest.starts_with("emb.") || rest.starts_with("head.") ||
-                        rest.starts_with("ln_out.");
+  const bool official = rest.starts_with("blocks.") || rest.starts_with("emb.") ||
+                        rest.starts_with("head.") || rest.starts_with("ln_out.");
   return official ? rest : name;
 }
 

@@ -17,9 +17,7 @@ namespace dom = simdjson::dom;
 
 constexpr std::string_view kFile = "adapter_config.json";
 
-Error unsupported(std::string text) {
-  return {ErrorKind::unsupported, fmt::format("{}: {}", kFile, text)};
-}
+Error unsupported(std::string text) { return {ErrorKind::unsupported, fmt::format("{}: {}", kFile, text)}; }
 
 bool equal_without_case(std::string_view text, std::string_view upper) {
   return std::equal(text.begin(), text.end(), upper.begin(), upper.end(),
@@ -28,8 +26,8 @@ bool equal_without_case(std::string_view text, std::string_view upper) {
 
 // Returns whether a member that is set makes the adapter something else than it says in others.
 bool changes_the_method(std::string_view name) {
-  constexpr std::string_view kRefused[] = {"alora_invocation_tokens", "target_parameters", "layer_replication",
-                                           "trainable_token_indices", "lora_bias"};
+  constexpr std::string_view kRefused[] = {"alora_invocation_tokens", "target_parameters",
+                                           "layer_replication", "trainable_token_indices", "lora_bias"};
   constexpr std::string_view kKnownUse[] = {"use_rslora", "use_dora"};
   // What another member chooses, or what matters to training and loading alone.
   constexpr std::string_view kHarmless[] = {"loftq_config", "eva_config", "corda_config", "lora_ga_config",
@@ -73,8 +71,8 @@ Status check_pattern(std::string_view name, std::string_view key) {
     return c == '_' || c == '.' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   });
   if (plain) return {};
-  return unsupported(fmt::format("{} has the pattern '{}'; wanted letters, digits, '_' and '.'", name,
-                                 printable(key)));
+  return unsupported(
+      fmt::format("{} has the pattern '{}'; wanted letters, digits, '_' and '.'", name, printable(key)));
 }
 
 // Reads {pattern: number}.
@@ -102,7 +100,8 @@ Status read_patterns(const ConfigJson& config, std::string_view name,
 
 // Returns the number of the first pattern that the module's path ends in.
 template <class Number>
-Number at(const std::vector<std::pair<std::string, Number>>& patterns, std::string_view module, Number other) {
+Number at(const std::vector<std::pair<std::string, Number>>& patterns, std::string_view module,
+          Number other) {
   for (const auto& [pattern, number] : patterns) {
     if (module == pattern || module.ends_with("." + pattern)) return number;
   }
@@ -136,8 +135,7 @@ Status read_miss(const ConfigJson& config, PeftConfig& read) {
   read.method = PeftMethod::miss_mini;
   FULMAR_ASSIGN(read.mini_rank, config.integer("mini_r", 1));
   if (read.mini_rank >= 1) return {};
-  return Error{ErrorKind::corrupt,
-               fmt::format("{}: mini_r is {}; wanted at least 1", kFile, read.mini_rank)};
+  return Error{ErrorKind::corrupt, fmt::format("{}: mini_r is {}; wanted at least 1", kFile, read.mini_rank)};
 }
 
 }  // namespace

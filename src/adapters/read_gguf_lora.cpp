@@ -27,8 +27,7 @@ Result<int> version_of(const GgufFile& file) {
 Status check_keys(const GgufFile& file) {
   const std::string_view type = file.text("adapter.type").value_or("missing");
   if (type != "lora") {
-    return Error{ErrorKind::unsupported,
-                 fmt::format("adapter.type is '{}'; wanted 'lora'", printable(type))};
+    return Error{ErrorKind::unsupported, fmt::format("adapter.type is '{}'; wanted 'lora'", printable(type))};
   }
   if (file.metadata.contains("adapter.alora.invocation_tokens")) {
     return Error{ErrorKind::unsupported, "adapter.alora.invocation_tokens is not supported"};
@@ -84,7 +83,8 @@ Result<Adapter> read_gguf_lora(const AdapterSource& source, const AdapterOptions
       std::swap(a.shape[0], a.shape[1]);
       std::swap(a.strides[0], a.strides[1]);
     }
-    if (a.shape.size() == 2 && alpha != 0 && a.shape[0] > 0) delta.scale = alpha / static_cast<double>(a.shape[0]);
+    if (a.shape.size() == 2 && alpha != 0 && a.shape[0] > 0)
+      delta.scale = alpha / static_cast<double>(a.shape[0]);
     FULMAR_ASSIGN(delta.a, builder.read(a));
     FULMAR_ASSIGN(delta.b, builder.read(*pair.b));
     FULMAR_TRY(builder.add(std::move(delta)));

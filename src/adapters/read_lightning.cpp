@@ -26,7 +26,8 @@ HostTensor transposed(const HostTensor& matrix) {
 
 class LightningReader {
  public:
-  LightningReader(const AdapterSource& source, const LightningManifest& manifest, const AdapterOptions& options)
+  LightningReader(const AdapterSource& source, const LightningManifest& manifest,
+                  const AdapterOptions& options)
       : source_(source), manifest_(manifest), builder_(source.form, options) {
     for (const StoredTensor& tensor : source.parts.tensors) tensors_.emplace(tensor.name, &tensor);
   }
@@ -47,8 +48,8 @@ class LightningReader {
       FULMAR_TRY(builder_.add(std::move(delta)));
     }
     if (const std::string digest = sum.hex(); digest != manifest_.content_version) {
-      return corrupt(fmt::format("the content has the digest {}; the manifest says content_version {}", digest,
-                                 manifest_.content_version));
+      return corrupt(fmt::format("the content has the digest {}; the manifest says content_version {}",
+                                 digest, manifest_.content_version));
     }
     FULMAR_TRY(builder_.note_version(7, "MiSS package"));
     builder_.adapter().base_fingerprint = manifest_.base_fingerprint;
@@ -69,7 +70,8 @@ class LightningReader {
   Result<HostTensor> read_target(const LightningTarget& target) {
     const std::string name = target.weight + (manifest_.masters ? ".D.master" : ".D");
     const auto found = tensors_.find(name);
-    if (found == tensors_.end()) return corrupt(fmt::format("'{}' is in the manifest and not in the file", name));
+    if (found == tensors_.end())
+      return corrupt(fmt::format("'{}' is in the manifest and not in the file", name));
     const std::vector<int64_t> wanted = {target.outputs, manifest_.rank};
     if (found->second->shape != wanted) {
       return corrupt(fmt::format("'{}' is {}; the manifest says {}", name, shape_text(found->second->shape),
@@ -77,9 +79,11 @@ class LightningReader {
     }
     FULMAR_ASSIGN(HostTensor tensor, builder_.read(*found->second));
     const std::vector<float> values = tensor.floats();
-    const auto large = std::find_if(values.begin(), values.end(), [](float x) { return std::abs(x) > kMostF16; });
+    const auto large =
+        std::find_if(values.begin(), values.end(), [](float x) { return std::abs(x) > kMostF16; });
     if (large != values.end()) {
-      return corrupt(fmt::format("'{}' holds {}; wanted at most {}, as f16 can hold", name, *large, kMostF16));
+      return corrupt(
+          fmt::format("'{}' holds {}; wanted at most {}, as f16 can hold", name, *large, kMostF16));
     }
     if (tensor.dtype == manifest_.dtype) return tensor;
     return host_tensor(values, wanted, manifest_.dtype);

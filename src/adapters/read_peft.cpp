@@ -80,7 +80,8 @@ class PeftReader {
     }
     for (const std::string_view part : {".lora_", ".miss_", ".bone_"}) {
       if (name.find(part) != std::string::npos) {
-        return Error{ErrorKind::unsupported, fmt::format("'{}' is no adapter tensor that is known", tensor.name)};
+        return Error{ErrorKind::unsupported,
+                     fmt::format("'{}' is no adapter tensor that is known", tensor.name)};
       }
     }
     return read_whole(name, tensor);

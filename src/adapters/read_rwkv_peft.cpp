@@ -107,7 +107,8 @@ class RwkvPeftReader {
     FULMAR_ASSIGN(delta.b, builder_.read(*find(tensors_, fmt::format("{}{}", stem, kB))));
     const StoredTensor* const m = find(tensors_, fmt::format("{}{}", stem, kM));
     if (!options_.init.empty()) return read_pissa(stem, std::move(delta), m != nullptr);
-    FULMAR_ASSIGN(delta.scale, scale_of_pair(delta.weight, delta.a.shape.empty() ? 0 : delta.a.shape[0], options_));
+    FULMAR_ASSIGN(delta.scale,
+                  scale_of_pair(delta.weight, delta.a.shape.empty() ? 0 : delta.a.shape[0], options_));
     builder_.adapter().scale_known = options_.alpha || options_.scale;
     if (m != nullptr) {
       delta.kind = DeltaKind::dora_in;

@@ -23,7 +23,8 @@ std::string official(std::string name) {
 }
 
 Status check_vector(const std::string& name, const StoredTensor& tensor) {
-  const auto sizes = std::count_if(tensor.shape.begin(), tensor.shape.end(), [](int64_t n) { return n != 1; });
+  const auto sizes =
+      std::count_if(tensor.shape.begin(), tensor.shape.end(), [](int64_t n) { return n != 1; });
   const bool heads = name.ends_with(".att.r_k") || name.ends_with(".att.time_faaaa");
   if (sizes <= 1 || heads || is_state_name(name)) return {};
   return Error{ErrorKind::unsupported,
@@ -53,8 +54,7 @@ Result<Adapter> read_web_rwkv(const AdapterSource& source, const AdapterOptions&
     }
     const auto partner = tensors.find(stem + std::string(a ? kB : kA));
     if (partner == tensors.end()) {
-      return Error{ErrorKind::corrupt,
-                   fmt::format("'{}' has no partner '{}{}'", name, stem, a ? kB : kA)};
+      return Error{ErrorKind::corrupt, fmt::format("'{}' has no partner '{}{}'", name, stem, a ? kB : kA)};
     }
     if (b) continue;
     if (tensor->shape.size() != 2) {

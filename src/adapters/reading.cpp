@@ -57,11 +57,13 @@ AdapterBuilder::AdapterBuilder(AdapterForm form, const AdapterOptions& options)
 
 Result<HostTensor> AdapterBuilder::read(const StoredTensor& stored) {
   const bool kept = is_kernel_float(stored.dtype);
-  const std::array<int64_t, 2> sizes = {stored.count(), kept ? static_cast<int64_t>(size_of(stored.dtype)) : 4};
+  const std::array<int64_t, 2> sizes = {stored.count(),
+                                        kept ? static_cast<int64_t>(size_of(stored.dtype)) : 4};
   const auto bytes = checked_product(sizes);
   if (!bytes || static_cast<uint64_t>(*bytes) > most_bytes_ - bytes_) {
-    return Error{ErrorKind::resource, fmt::format("tensor '{}' {} and those before it take more than {}",
-                                                  stored.name, shape_text(stored.shape), size_text(most_bytes_))};
+    return Error{ErrorKind::resource,
+                 fmt::format("tensor '{}' {} and those before it take more than {}", stored.name,
+                             shape_text(stored.shape), size_text(most_bytes_))};
   }
   bytes_ += static_cast<uint64_t>(*bytes);
   return read_tensor(stored);

@@ -1,5 +1,5 @@
-// The second step of reading an adapter: from the tensors and the configuration of its form to the plain form.
-// One file reads each form. No model is known here: fit.h compares with one.
+// The second step of reading an adapter: from the tensors and the configuration of its form to the plain
+// form. One file reads each form. No model is known here: fit.h compares with one.
 #pragma once
 
 #include <filesystem>
@@ -13,10 +13,10 @@ namespace fulmar {
 
 // What a user says beside the file.
 struct AdapterOptions {
-  // Of RWKV-PEFT's and web-rwkv's low-rank pairs, whose files hold neither: s = alpha / r, or s itself. A form
-  // that says its own s, or has none, refuses both.
+  // Of RWKV-PEFT's and web-rwkv's low-rank pairs, whose files hold neither: s = alpha / r, or s itself. A
+  // form that says its own s, or has none, refuses both.
   std::optional<double> alpha, scale;
-  std::filesystem::path init;  // PiSSA: the factors that training began with (init_pissa.pth); empty: none
+  std::filesystem::path init;   // PiSSA: the factors that training began with (init_pissa.pth); empty: none
   bool scale_may_lack = false;  // for a look at a file: without alpha and scale, s is 1 and scale_known false
   uint64_t most_bytes = uint64_t{4} << 30;  // of all numbers in memory
 };
@@ -60,7 +60,8 @@ Result<Adapter> read_adapter(const AdapterSource& source, const AdapterOptions& 
 // Returns s of a low-rank pair in a form whose files do not hold alpha.
 Result<double> scale_of_pair(std::string_view weight, int64_t rank, const AdapterOptions& options);
 
-// Fails if alpha, scale or init is given to a form or file where it has no effect; `why` says why it has none.
+// Fails if alpha, scale or init is given to a form or file where it has no effect; `why` says why it has
+// none.
 Status refuse_scales(const AdapterOptions& options, std::string_view why);
 Status refuse_init(const AdapterOptions& options, std::string_view why);
 

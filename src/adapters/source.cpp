@@ -63,9 +63,8 @@ Result<AdapterForm> form_by_names(const CheckpointParts& parts) {
                  "export it with the version that trained it"};
   }
   if (has({".lora_A", ".lora_B", ".disha", ".bone"})) return AdapterForm::rwkv_peft;
-  if (std::all_of(parts.tensors.begin(), parts.tensors.end(), [](const StoredTensor& tensor) {
-        return is_state_name(without_model(tensor.name));
-      })) {
+  if (std::all_of(parts.tensors.begin(), parts.tensors.end(),
+                  [](const StoredTensor& tensor) { return is_state_name(without_model(tensor.name)); })) {
     return AdapterForm::state;
   }
   return invalid(fmt::format("the file changes nothing: none of its {} tensors is of a known adapter kind",
@@ -78,7 +77,8 @@ Result<AdapterSource> read_gguf_adapter(ByteSpan file) {
   FULMAR_ASSIGN(source.gguf, read_gguf(file));
   const auto type = source.gguf.text("general.type");
   if (type != "adapter") {
-    return invalid(fmt::format("general.type is '{}'; wanted 'adapter'", printable(type.value_or("missing"))));
+    return invalid(
+        fmt::format("general.type is '{}'; wanted 'adapter'", printable(type.value_or("missing"))));
   }
   source.parts.tensors = std::move(source.gguf.tensors);
   return source;
@@ -124,10 +124,10 @@ Result<AdapterSource> open_file(const fs::path& path) {
 Result<CheckpointParts> tensors_in(ByteSpan file) {
   if (looks_like_pth(file)) return read_pth(file);
   if (looks_like_safetensors(file)) return read_safetensors(file);
-  return Error{ErrorKind::corrupt, fmt::format("neither a PyTorch file nor safetensors nor GGUF (its {} bytes "
-                                               "start with '{}')",
-                                               file.size(),
-                                               printable(as_text(file.first(std::min<size_t>(file.size(), 8)))))};
+  return Error{ErrorKind::corrupt,
+               fmt::format("neither a PyTorch file nor safetensors nor GGUF (its {} bytes "
+                           "start with '{}')",
+                           file.size(), printable(as_text(file.first(std::min<size_t>(file.size(), 8)))))};
 }
 
 Result<CheckpointParts> tensors_at(const fs::path& path) {

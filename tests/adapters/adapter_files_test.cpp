@@ -14,9 +14,9 @@ using namespace test;
 using support::Json;
 using testing::HasSubstr;
 
-const std::map<std::string, DeltaKind> kKinds = {{"lora", DeltaKind::low_rank},   {"miss", DeltaKind::miss},
-                                                 {"bat_in", DeltaKind::bat_in},   {"bat_out", DeltaKind::bat_out},
-                                                 {"dora_out", DeltaKind::dora_out}, {"dora_in", DeltaKind::dora_in}};
+const std::map<std::string, DeltaKind> kKinds = {
+    {"lora", DeltaKind::low_rank},   {"miss", DeltaKind::miss},         {"bat_in", DeltaKind::bat_in},
+    {"bat_out", DeltaKind::bat_out}, {"dora_out", DeltaKind::dora_out}, {"dora_in", DeltaKind::dora_in}};
 
 const std::map<std::string, std::vector<AdapterForm>> kForms = {
     {"rwkv-peft", {AdapterForm::rwkv_peft, AdapterForm::state}},
@@ -146,7 +146,8 @@ const std::map<std::string, std::vector<std::string>> kWords = {
     {"GGUF control vector", {"adapter.type is", "wanted 'lora'"}},
     {"GGUF without lora_b", {"'blk.0.time_mix_key.weight' has no .lora_b"}},
     {"GGUF of another name", {"RWKV-7 has no tensor 'blk.0.attn_q.weight'"}},
-    {"GGUF with both factors transposed", {"'blocks.0.att.key.weight': A is [128, 2]; the model wants [r, 128]"}},
+    {"GGUF with both factors transposed",
+     {"'blocks.0.att.key.weight': A is [128, 2]; the model wants [r, 128]"}},
 };
 
 // The golden file has an infinity, which JSON lacks; it becomes text here.

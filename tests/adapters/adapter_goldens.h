@@ -42,8 +42,8 @@ inline Base open_base(const std::string& name) {
 inline AdapterOptions options_of(const support::Json& json, const std::filesystem::path& folder) {
   AdapterOptions options;
   if (json.contains("alpha")) {
-    options.alpha = json["alpha"] == "Infinity" ? std::numeric_limits<double>::infinity()
-                                                : json["alpha"].get<double>();
+    options.alpha =
+        json["alpha"] == "Infinity" ? std::numeric_limits<double>::infinity() : json["alpha"].get<double>();
   }
   if (json.contains("scale")) options.scale = json["scale"].get<double>();
   if (json.contains("init")) options.init = folder / json["init"].get<std::string>();

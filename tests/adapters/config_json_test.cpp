@@ -20,8 +20,9 @@ std::string rewritten(const std::string& text) {
 TEST(ConfigJson, IsWrittenAsJsonCppDoes) {
   EXPECT_EQ(rewritten(R"({"b": 1, "a": [true, null, {}], "gone": 3, "B": "x/y"})"),
             R"({"B":"x/y","a":[true,null,{}],"b":1})");
-  EXPECT_EQ(rewritten(R"({"n": [16, 16.0, 1e-07, 0.1, -2.5e300, 18446744073709551615, -7]})"),
-            R"({"n":[16,16.0,9.9999999999999995e-08,0.10000000000000001,-2.5000000000000001e+300,18446744073709551615,-7]})");
+  EXPECT_EQ(
+      rewritten(R"({"n": [16, 16.0, 1e-07, 0.1, -2.5e300, 18446744073709551615, -7]})"),
+      R"({"n":[16,16.0,9.9999999999999995e-08,0.10000000000000001,-2.5000000000000001e+300,18446744073709551615,-7]})");
   EXPECT_EQ(rewritten("{\"t\": \"\\u00e9 \\\"\\\\ \\n\\u0001 \x7f \\ud83d\\ude00\", \"in\": {\"gone\": 1}}"),
             "{\"in\":{\"gone\":1},\"t\":\"\\u00e9 \\\"\\\\ \\n\\u0001 \x7f \\ud83d\\ude00\"}");
 }
@@ -29,7 +30,8 @@ TEST(ConfigJson, IsWrittenAsJsonCppDoes) {
 TEST(ConfigJson, RefusesWhatHasTwoMeanings) {
   EXPECT_THAT(rewritten(R"({"a": {"r": 1, "r": 2}})"), HasSubstr("it has 'r' twice in one object"));
   EXPECT_THAT(rewritten("[1]"), HasSubstr("it is no JSON object"));
-  EXPECT_THAT(rewritten("{\"a\": " + std::string(100, '[') + std::string(100, ']') + "}"), HasSubstr("not JSON"));
+  EXPECT_THAT(rewritten("{\"a\": " + std::string(100, '[') + std::string(100, ']') + "}"),
+              HasSubstr("not JSON"));
 }
 
 TEST(LightningManifest, IsReadAsItIsWritten) {

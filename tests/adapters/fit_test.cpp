@@ -70,7 +70,8 @@ TEST(FitAdapter, LowRankPartsAndTheEmbeddingLieTheOtherWayRound) {
 }
 
 TEST(FitAdapter, WhatNoForwardReadsIsRefused) {
-  EXPECT_THAT(error_of(pair("blocks.0.att.v1", 2, 4)), HasSubstr("'blocks.0.att.v1' is in the model's file and never"));
+  EXPECT_THAT(error_of(pair("blocks.0.att.v1", 2, 4)),
+              HasSubstr("'blocks.0.att.v1' is in the model's file and never"));
   EXPECT_THAT(error_of(pair("blocks.0.att.r_k", 2, 2)), HasSubstr("is no matrix of a product"));
   EXPECT_THAT(error_of(pair("blocks.0.att.x_r", 2, 2)), HasSubstr("[1, 1, 4] is no matrix"));
   EXPECT_THAT(error_of(pair("blocks.00.att.key.weight", 4, 4)), HasSubstr("the model has no tensor"));

@@ -59,10 +59,12 @@ TEST(PeftConfig, RefusesByNameWhatChangesTheMethod) {
 }
 
 TEST(PeftConfig, RefusesTrainingThatChangedTheBase) {
-  for (const char* init : {"pissa", "PiSSA_niter_16", "olora", "corda", "loftq", "lora_ga", "something new"}) {
+  for (const char* init :
+       {"pissa", "PiSSA_niter_16", "olora", "corda", "loftq", "lora_ga", "something new"}) {
     EXPECT_THAT(error_of(lora_with(fmt::format(R"(, "init_lora_weights": "{}")", init))), HasSubstr(init));
   }
-  for (const char* init : {"true", "false", "null", "\"gaussian\"", "\"eva\"", "\"orthogonal\"", "\"mica\""}) {
+  for (const char* init :
+       {"true", "false", "null", "\"gaussian\"", "\"eva\"", "\"orthogonal\"", "\"mica\""}) {
     EXPECT_TRUE(lora_with(fmt::format(R"(, "init_lora_weights": {})", init)).ok()) << init;
   }
 }
