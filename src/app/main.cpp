@@ -69,6 +69,14 @@ Result<CommandLine> read_line(const Words& words) {
   return line;
 }
 
+// Returns what the parser knows of the option that a word gives.
+fulmar::KnownOption option_of(const CLI::App& app, std::string_view word) {
+  const std::string name(word.substr(0, word.find('=')));
+  const CLI::Option* option = app.get_subcommand("serve")->get_option_no_throw(name);
+  if (!option) return {name};
+  return {option->get_single_name(), option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll};
+}
+
 // Returns which line of the file cannot be parsed, and why; empty: all can. Nothing runs after this.
 std::string fault_of_file(CLI::App& app, const CommandLine& line) {
   for (const Setting& setting : line.settings) {
@@ -112,6 +120,9 @@ int main(int argc, char** argv) {
   set_up_parser(app, log_level, chosen);
   const auto line = read_line({argv + 1, argv + argc});
   if (!line.ok()) return report(line.error());
+  const auto known = [&](std::string_view word) { return option_of(app, word); };
+  if (const Status once = check_settings(line->settings, known); !once.ok())
+    return report({once.error().kind, line->file + ": " + once.error().text});
   try {
     parse(app, line->today.words);
   } catch (const CLI::ParseError& error) {

@@ -113,7 +113,13 @@ Result<std::vector<WorkerSpec>> parse_tree(const YAML::Node& root, const WorkerS
 
 Result<std::vector<WorkerSpec>> parse_config(const std::string& yaml, const WorkerSurroundings& around) {
   try {
-    return parse_tree(YAML::Load(yaml), around);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
+    for (size_t i = 1; i < documents.size(); ++i) {
+      if (documents[i].IsNull()) continue;
+      return Error{ErrorKind::invalid, fmt::format("a second document begins in line {}; wanted one",
+                                                   documents[i].Mark().line + 1)};
+    }
+    return parse_tree(documents.empty() ? YAML::Node() : documents.front(), around);
   } catch (const YAML::Exception& error) {
     return Error{ErrorKind::invalid,
                  fmt::format("line {}: {}", error.mark.is_null() ? 0 : error.mark.line + 1, error.msg)};

@@ -54,6 +54,7 @@ struct ControlRoute {
   std::string_view path;    // one '*' stands for anything but nothing
   RouteAccess access;
   void (*handle)(const Asked&);
+  std::string_view field = {};  // the only one that a body may have; "*": the handler judges all
 };
 
 // ---- pages and figures
@@ -298,11 +299,11 @@ constexpr ControlRoute kRoutes[] = {
     {"GET", "/api/events", RouteAccess::key, events},
     {"GET", "/api/models", RouteAccess::key, model_files},
     {"GET", "/api/workers", RouteAccess::key, list_workers},
-    {"POST", "/api/workers/start", RouteAccess::key, start_worker},
+    {"POST", "/api/workers/start", RouteAccess::key, start_worker, "*"},
     {"POST", "/api/workers/*/stop", RouteAccess::key, stop_worker},
-    {"POST", "/api/workers/restart", RouteAccess::key, restart_workers},
-    {"POST", "/api/workers/*/drain", RouteAccess::key, drain_worker},
-    {"POST", "/api/workers/*/restart", RouteAccess::key, restart_worker},
+    {"POST", "/api/workers/restart", RouteAccess::key, restart_workers, "deadline"},
+    {"POST", "/api/workers/*/drain", RouteAccess::key, drain_worker, "deadline"},
+    {"POST", "/api/workers/*/restart", RouteAccess::key, restart_worker, "deadline"},
     {"GET", "/api/workers/*/logs", RouteAccess::key, worker_logs},
     {"", "/api/workers/*/proxy", RouteAccess::key, proxy},
     {"GET", "/api/workers/*", RouteAccess::key, show_worker},
@@ -403,6 +404,29 @@ bool shows_key_in(const JsonValue& body, const ControlService& service) {
   return field != nullptr && field->is_string() && same_secret(service.password, field->as_string());
 }
 
+// Returns the answer to a request that starts, ends or changes a worker and says what its route does not
+// read: something else would be done than was asked for. Nothing: all is read.
+std::optional<HttpResponse> refuse_unread(const ControlRoute& route, const HttpRequest& request) {
+  const bool own = route.access == RouteAccess::key && !route.method.empty() && route.method != "GET";
+  if (!own) return std::nullopt;
+  const auto problem = [&](const std::string& name, std::string_view place) {
+    return json_answer(problems_json({{name,
+                                       name + ": is no " + std::string(place) + " of this route; wanted " +
+                                           (route.field.empty() ? "none" : std::string(route.field)),
+                                       "extra_forbidden"}}),
+                       422);
+  };
+  if (!request.query.empty()) return problem(request.query.begin()->first, "parameter in the URL");
+  if (request.body.empty() || route.field == "*") return std::nullopt;
+  const auto body = parse_json(request.body);
+  if (!body.ok()) return detail_answer(400, body.error().text);
+  if (!body->is_object()) return detail_answer(400, "the body is " + describe(*body) + ", wanted an object");
+  for (const auto& [name, value] : body->as_object().members()) {
+    if (name != route.field) return problem(name, "field");
+  }
+  return std::nullopt;
+}
+
 void handle(const ControlRoute& route, Asked asked) {
   const bool shown = shows_key(asked.service, route.access, asked.request());
   if (!shown && route.access != RouteAccess::key_in_body) return asked.answer(unauthorized_answer());
@@ -416,6 +440,7 @@ void handle(const ControlRoute& route, Asked asked) {
       is_cross_site(asked.request().headers)) {
     return asked.answer(detail_answer(403, "refused: sent by a page of another site"));
   }
+  if (auto refused = refuse_unread(route, asked.request())) return asked.answer(std::move(*refused));
   route.handle(asked);
 }
 

@@ -281,6 +281,13 @@ TEST_F(Workers, DrainingWaitsForWhatRuns) {
         ask("POST", "/v1/completions", R"({"prompt":"x","max_tokens":60,"pace_ms":10,"stream":true})").body;
   });
   ASSERT_TRUE(eventually([&] { return worker(id)->in_flight->load() == 1; }));
+  for (const std::string verb : {"/drain", "/restart", "/stop"}) {
+    const auto refused = ask("POST", "/api/workers/" + id + verb, R"({"deadlin":5})");
+    EXPECT_EQ(refused.status, 422) << verb;
+    EXPECT_THAT(refused.body, testing::HasSubstr("deadlin: is no field of this route")) << verb;
+    EXPECT_EQ(ask("POST", "/api/workers/" + id + verb + "?deadline=5").status, 422) << verb;
+  }
+  EXPECT_EQ(ask("POST", "/api/workers/restart", R"({"deadline":5,"deadline":6})").status, 400);
   EXPECT_EQ(ask("POST", "/api/workers/" + id + "/drain").body, R"({"status":"draining"})");
   ASSERT_TRUE(eventually([&] { return worker(id)->phase == WorkerPhase::draining; }));
   EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x"})").status, 503);

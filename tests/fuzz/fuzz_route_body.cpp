@@ -92,7 +92,7 @@ class Stand {
     request.body = std::move(body);
     std::binary_semaphore woken{0};
     const auto inbox = std::make_shared<DeliveryInbox>([&woken] { woken.release(); });
-    auto state = std::make_shared<ExchangeState>(std::move(request), BodyLease(), inbox, size_t{4} << 20);
+    auto state = std::make_shared<ExchangeState>(std::move(request), ClientLease(), inbox, size_t{4} << 20);
     Call::dispatch(std::make_shared<Call>(service_, route, std::make_shared<Exchange>(state), "x"));
     int64_t ends = 0;
     while (ends == 0) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -123,6 +124,32 @@ Result<std::vector<Setting>> read_settings(const std::string& path) {
   auto settings = parse_settings(*text);
   if (settings.ok()) return settings;
   return Error{settings.error().kind, fmt::format("{}: {}", path, settings.error().text)};
+}
+
+Status check_settings(const std::vector<Setting>& settings,
+                      const std::function<KnownOption(std::string_view word)>& option_of) {
+  std::map<std::string, const Setting*> given;
+  for (const Setting& setting : settings) {
+    std::vector<std::string> words = setting.words();
+    words.insert(words.begin(), "serve");
+    const auto today = in_todays_spellings(words);
+    if (!today.ok()) continue;  // the parser says what is wrong with it
+    std::map<std::string, const Setting*> own;
+    for (size_t i = 1; i < today->words.size(); i++) {
+      const KnownOption option = option_of(today->words[i]);
+      if (option.several) continue;
+      if (!own.emplace(option.name, &setting).second) {
+        return Error{ErrorKind::invalid, fmt::format("line {}: '{}' has {} values; wanted one", setting.line,
+                                                     setting.name, setting.values.size())};
+      }
+      const auto [before, fresh] = given.emplace(option.name, &setting);
+      if (fresh) continue;
+      return Error{ErrorKind::invalid,
+                   fmt::format("'{}' in line {} and '{}' in line {} are one option; wanted one of them",
+                               before->second->name, before->second->line, setting.name, setting.line)};
+    }
+  }
+  return {};
 }
 
 std::vector<std::string> with_settings(const std::vector<std::string>& words,

@@ -1,6 +1,7 @@
 // The file of `serve --config`: options and their values, a line each.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,18 @@ Result<std::vector<Setting>> parse_settings(std::string_view text);
 
 // Reads and parses the file; errors name the file, too.
 Result<std::vector<Setting>> read_settings(const std::string& path);
+
+// What the parser knows of an option.
+struct KnownOption {
+  std::string name;      // the same for all spellings
+  bool several = false;  // it may be given several times
+};
+
+// Checks that no setting has more values than its option takes, and that no two settings are spellings of one
+// option. `option_of`: what a word such as "--port=1" gives; a name of its own where the parser knows none.
+// Errors name the lines.
+Status check_settings(const std::vector<Setting>& settings,
+                      const std::function<KnownOption(std::string_view word)>& option_of);
 
 // Returns a command line's words with the file's before them, so that the command line takes precedence.
 // Options that both name, in any spelling, are left out of the file's; `words` are in today's spellings.

@@ -41,6 +41,26 @@ TEST(SettingsFile, WhatIsNoSettingIsRefusedWithItsLine) {
               ElementsAre("'port' is in line 1 and line 3; wanted once"));
 }
 
+// Knows two spellings of one option, and one that may be given several times.
+KnownOption option_of(std::string_view word) {
+  const std::string_view name = word.substr(0, word.find('='));
+  if (name == "--state-ttl-days") return {"session-ttl-days"};
+  return {std::string(name.substr(2)), name == "--allowed-host"};
+}
+
+TEST(SettingsFile, EachOptionIsGivenOnce) {
+  const auto fault = [](std::string_view text) {
+    const Status checked = check_settings(*parse_settings(text), option_of);
+    return checked.ok() ? std::string() : checked.error().text;
+  };
+  EXPECT_EQ(fault("port = 1\nallowed-host = [a, b]\nsession-ttl-days = 3"), "");
+  EXPECT_EQ(fault("slots = 1\nport = [1, 2]"), "line 2: 'port' has 2 values; wanted one");
+  EXPECT_EQ(fault("session-ttl-days = 1\nport = 2\nstate-ttl-days = 3"),
+            "'session-ttl-days' in line 1 and 'state-ttl-days' in line 3 are one option; wanted one of them");
+  EXPECT_EQ(fault("device = cpu\ndevices = cpu"),
+            "'device' in line 1 and 'devices' in line 2 are one option; wanted one of them");
+}
+
 TEST(SettingsFile, TheCommandLineGoesBefore) {
   const auto settings = parse_settings("port = 1\nallowed-host = a");
   EXPECT_THAT(with_settings({"--log", "info", "serve", "--port", "2"}, *settings),
