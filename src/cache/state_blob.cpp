@@ -185,27 +185,15 @@ void convert_part(const std::byte* from, DType from_dtype, std::byte* to, DType 
 
 std::vector<std::byte> encode_blob(const StateBlob& blob) {
   const StateLayout& layout = blob.layout;
-  const std::string adapter = blob.adapter.empty() ? "" : fmt::format("adapter {}
-", blob.adapter);
+  const std::string adapter = blob.adapter.empty() ? "" : fmt::format("adapter {}\n", blob.adapter);
   const std::string fields = text_of(layout.fields);
   const bool usual = fields == text_of(kShiftsAndWkv);
   const std::string facts = fmt::format(
-      "fingerprint {}
-{}n_layer {}
-n_embd {}
-n_head {}
-head_size {}
-shift_dtype {}
-wkv_dtype {}
-{}"
-      "tokens {}
-turn {}
-payload {}
-{}",
+      "fingerprint {}\n{}n_layer {}\nn_embd {}\nn_head {}\nhead_size {}\nshift_dtype {}\nwkv_dtype {}\n{}"
+      "tokens {}\nturn {}\npayload {}\n{}",
       blob.fingerprint, adapter, layout.n_layer, layout.n_embd, layout.n_head, layout.head_size,
       name_of(layout.shift_dtype), name_of(layout.wkv_dtype),
-      usual ? "" : fmt::format("{} {}
-", kFields, fields), blob.tokens, blob.turn, blob.payload.size(),
+      usual ? "" : fmt::format("{} {}\n", kFields, fields), blob.tokens, blob.turn, blob.payload.size(),
       sum_line(kPayloadSum, blob.payload));
   const size_t covered = kPrefix + facts.size();
   const auto header_bytes = static_cast<uint32_t>(facts.size() + kHeaderSumLine);

@@ -151,7 +151,8 @@ void expect_moves(Ops& ops) {
   pool.zero(0);
   EXPECT_EQ(pool.read(0), Bytes(layout.slot_bytes()));
 
-  const auto saved = decode_blob(encode_blob({"model", layout, 3, 1, pool.read(1)}));
+  const auto saved = decode_blob(encode_blob(
+      {.fingerprint = "model", .layout = layout, .tokens = 3, .turn = 1, .payload = pool.read(1)}));
   ASSERT_TRUE(saved.ok()) << saved.error().text;
   const auto payload = payload_for(*saved, "model", layout);
   ASSERT_TRUE(payload.ok()) << payload.error().text;
