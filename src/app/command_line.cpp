@@ -17,9 +17,9 @@ void set_up_parser(CLI::App& app, std::string& log_level, Command& chosen) {
   app.add_option("--log", log_level, "debug, info, warn, error or off (default info)")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}).description(""))
       ->envname("FULMAR_LOG");
-  for (const auto add :
-       {add_serve, add_control, add_fleet, add_chat, add_generate, add_tokenize, add_tokenizer, add_inspect,
-        add_pull, add_models, add_convert, add_quantize, add_bench, add_eval, add_keys, add_doctor}) {
+  for (const auto add : {add_serve, add_control, add_fleet, add_chat, add_generate, add_tokenize,
+                         add_tokenizer, add_inspect, add_pull, add_models, add_convert, add_quantize,
+                         add_merge, add_bench, add_eval, add_keys, add_doctor}) {
     add(app, chosen);
   }
   refuse_empty_values(app);

@@ -36,6 +36,7 @@ WORDS = {
     "models": {},
     "convert": {"": [MODEL, "out.gguf"], "--force": None},
     "quantize": {"": [MODEL, "out.gguf"], "--force": None, "--type": "q8_0"},
+    "merge": {"": [MODEL, "words.txt", "out.gguf"], "--force": None},
     "bench steps": {**BENCH, "--decode": "1", "--prefill": "1x1", "--repeats": "1"},
     "bench kernels": {**BENCH, "--decode": "1", "--prefill": "1x1", "--repeats": "1"},
     "bench serve": {**BENCH, "--streams": "1", "--tokens": "2", "--repeats": "1"},

@@ -7,20 +7,15 @@
 #include <optional>
 
 #include "app/convert/calibration.h"
+#include "app/convert/model_writer.h"
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
 #include "app/core/model_source.h"
 #include "app/core/progress_bar.h"
-#include "base/write_file.h"
 #include "files/checkpoint.h"
-#include "files/coded_tensors.h"
-#include "files/gguf_writer.h"
 #include "files/identify.h"
-#include "files/pth_writer.h"
 #include "files/quantised.h"
-#include "files/safetensors.h"
 #include "files/strategy.h"
-#include "tensor/convert.h"
 
 namespace fulmar {
 
@@ -28,113 +23,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct ConvertFlags {
-  std::string in, out, vocab, type, calibrate;
+struct ConvertFlags : OutputFlags {
+  std::string in, type, calibrate;
   std::vector<std::string> keep;
-  bool force = false, quiet = false;
 };
-
-// Returns a tokenizer's tokens in the form of a file.
-StoredVocabulary tokens_of(const Tokenizer& tokenizer) {
-  StoredVocabulary tokens;
-  for (int32_t id = 0; id < tokenizer.vocabulary_size(); id++) {
-    const std::string_view bytes = tokenizer.bytes(id);
-    if (!bytes.empty()) tokens.push_back({id, std::string(bytes)});
-  }
-  return tokens;
-}
-
-Status write_as_gguf(const ConvertFlags& flags, const fs::path& in, const Checkpoint& checkpoint,
-                     const ModelConfig& config) {
-  StoredVocabulary tokens;
-  const auto tokenizer = tokenizer_of(checkpoint, in, config.vocab, flags.vocab);
-  if (tokenizer.ok()) {
-    tokens = tokens_of(**tokenizer);
-  } else if (!flags.vocab.empty()) {
-    return tokenizer.error();
-  } else {
-    fmt::print(stderr, "fulmar: {}; the file is written without a vocabulary\n", tokenizer.error().text);
-  }
-  ProgressBar bar(flags.quiet ? std::string() : "writing");
-  const auto named = checkpoint.metadata().find("general.name");
-  GgufModelOptions options;
-  options.name = named == checkpoint.metadata().end() ? in.stem().string() : named->second;
-  options.vocabulary = tokenizer.ok() ? &tokens : nullptr;
-  FULMAR_ASSIGN(const GgufModel model, gguf_of(checkpoint, config, options));
-  return write_gguf(flags.out, model.keys, model.tensors, [&](double fraction) { bar.show(fraction); });
-}
-
-// Writes safetensors. Block formats have no name there: they are decoded to f16.
-Status write_as_safetensors(const ConvertFlags& flags, const Checkpoint& checkpoint) {
-  PlainTensors plain = split_codes(checkpoint.tensors());
-  std::vector<std::vector<std::byte>> decoded;
-  for (StoredTensor& tensor : plain.tensors) {
-    if (!is_block(tensor.dtype)) continue;
-    std::vector<float> values(static_cast<size_t>(tensor.count()));
-    copy_as_f32(tensor, values);
-    decoded.emplace_back(values.size() * size_of(DType::f16));
-    from_f32(values, DType::f16, decoded.back().data());
-    tensor.dtype = DType::f16;
-    tensor.data = decoded.back().data();
-  }
-  return write_safetensors(flags.out, plain.tensors, checkpoint.metadata());
-}
-
-// Writes .pth with official names, and f16 for types that PyTorch lacks.
-Status write_as_pth(const ConvertFlags& flags, const Checkpoint& checkpoint) {
-  ProgressBar bar(flags.quiet ? std::string() : "writing");
-  return write_pth(flags.out, checkpoint.tensors(), [&](double fraction) { bar.show(fraction); });
-}
-
-enum class OutputKind : uint8_t { gguf, safetensors, pth };
-constexpr std::string_view kEndings[] = {".gguf", ".safetensors", ".pth"};  // of each
-
-std::optional<OutputKind> target_of(const ConvertFlags& flags) {
-  const std::string ending = fs::path(flags.out).extension().string();
-  if (ending == ".gguf") return OutputKind::gguf;
-  if (ending == ".safetensors" || ending == ".st") return OutputKind::safetensors;
-  if (ending == ".pth") return OutputKind::pth;
-  return std::nullopt;
-}
-bool is_gguf(const ConvertFlags& flags) { return target_of(flags) == OutputKind::gguf; }
-
-// Fails for a format that cannot be written, and for an existing file.
-Status check_target(const ConvertFlags& flags) {
-  if (!target_of(flags)) {
-    return Error{ErrorKind::invalid, fmt::format("'{}' ends in '{}'; wanted .gguf, .safetensors or .pth",
-                                                 flags.out, fs::path(flags.out).extension().string())};
-  }
-  std::error_code error;
-  if (!flags.force && fs::exists(flags.out, error))
-    return Error{ErrorKind::invalid, fmt::format("'{}' exists; --force replaces it", flags.out)};
-  return check_replaceable(flags.out);
-}
-
-void print_written(const std::string& in, const std::string& out) {
-  const auto before = fs::file_size(in), after = fs::file_size(out);
-  fmt::print("{}: {} ({:.0f} % of {})\n", out, size_text(after),
-             100.0 * static_cast<double>(after) / static_cast<double>(before), size_text(before));
-}
-
-Status write_out(const ConvertFlags& flags, const fs::path& in, const Checkpoint& checkpoint,
-                 const ModelConfig& config) {
-  switch (*target_of(flags)) {
-    case OutputKind::gguf:
-      return write_as_gguf(flags, in, checkpoint, config);
-    case OutputKind::safetensors:
-      return write_as_safetensors(flags, checkpoint);
-    case OutputKind::pth:
-      break;
-  }
-  return write_as_pth(flags, checkpoint);
-}
 
 Result<int> convert(const ConvertFlags& flags) {
   FULMAR_TRY(check_target(flags));
   FULMAR_ASSIGN(const fs::path in, find_model(flags.in));
   FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(in));
   FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
-  FULMAR_TRY(write_out(flags, in, *checkpoint, config));
+  FULMAR_TRY(write_model(flags, in, *checkpoint, config));
   print_written(in.string(), flags.out);
   return 0;
 }
@@ -143,8 +42,8 @@ Result<int> convert(const ConvertFlags& flags) {
 Status check_holds(const ConvertFlags& flags, const Quantisation& type) {
   const OutputKind holds = is_block(type.dtype) ? OutputKind::gguf : OutputKind::safetensors;
   if (target_of(flags) == holds) return {};
-  return Error{ErrorKind::invalid, fmt::format("{} goes into a {} file; '{}' is none", type.name,
-                                               kEndings[static_cast<size_t>(holds)], flags.out)};
+  return Error{ErrorKind::invalid,
+               fmt::format("{} goes into a {} file; '{}' is none", type.name, ending_of(holds), flags.out)};
 }
 
 // Returns the error that none of a model's weights could be quantised.
@@ -169,7 +68,7 @@ Result<int> quantize(const ConvertFlags& flags) {
   const bool keep_head = std::find(flags.keep.begin(), flags.keep.end(), "head") != flags.keep.end();
   FULMAR_ASSIGN(const Strategy strategy, strategy_named(flags.type));
   QuantiseOptions options = options_of(strategy, keep_head);
-  if (!keep_head && !is_gguf(flags)) options.head = quantisation_named("int8");
+  if (!keep_head && target_of(flags) != OutputKind::gguf) options.head = quantisation_named("int8");
   if (!flags.calibrate.empty()) {
     ProgressBar bar(flags.quiet ? std::string() : "calibrating");
     FULMAR_ASSIGN(
@@ -183,7 +82,7 @@ Result<int> quantize(const ConvertFlags& flags) {
   std::vector<QuantisedKind> kinds;
   FULMAR_ASSIGN(const auto checkpoint, quantise_checkpoint(std::move(source), options, &kinds));
   if (kinds.empty()) return nothing_quantised(flags, config);
-  FULMAR_TRY(write_out(flags, in, *checkpoint, config));
+  FULMAR_TRY(write_model(flags, in, *checkpoint, config));
   fmt::print("{:<24} {:<8} {:>8} {:>14} {:>14}\n", "matrices", "type", "number", "bits a weight",
              "relative error");
   for (const QuantisedKind& kind : kinds) {

@@ -1,14 +1,17 @@
-// fulmar inspect: what a model file holds, and what it would take of each device, without loading it.
+// fulmar inspect: what a model file or an adapter holds, and what it would take of each device, without
+// loading it.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <map>
 
+#include "adapters/source.h"
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
 #include "app/core/model_source.h"
 #include "app/core/option_checks.h"
+#include "app/models/inspect_adapter.h"
 #include "app/served/served_engine.h"
 #include "cpu/cpu_ops.h"
 #include "files/checkpoint.h"
@@ -129,6 +132,13 @@ Status print_plan(const InspectFlags& flags, const Checkpoint& checkpoint, const
 }
 
 Result<int> inspect(const InspectFlags& flags) {
+  if (adapter_form_at(flags.model)) {
+    if (flags.plan) {
+      return Error{ErrorKind::invalid, fmt::format("'{}' is an adapter; --plan wants a model", flags.model)};
+    }
+    FULMAR_TRY(inspect_adapter(flags.model, flags.tensors));
+    return 0;
+  }
   FULMAR_ASSIGN(const auto path, find_model(flags.model));
   FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(path));
   FULMAR_ASSIGN(const ModelFiles files, find_model_files(path));
@@ -161,7 +171,7 @@ Result<int> inspect(const InspectFlags& flags) {
 
 void add_inspect(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<InspectFlags>();
-  auto* command = app.add_subcommand("inspect", "Show version, sizes, dtypes and oddities of a model file");
+  auto* command = app.add_subcommand("inspect", "Show what a model file or an adapter holds");
   command->add_option("model,-m,--model", flags->model, "the file or folder; default: the demo model");
   add_template_flag(*command, flags->chat_template);
   command->add_flag("--tensors", flags->tensors, "list every tensor");
@@ -174,6 +184,7 @@ void add_inspect(CLI::App& app, Command& chosen) {
   add_state_flags(*command, flags->devices);
   command->footer(
       "Examples:\n  fulmar inspect rwkv7-g1-1.5b.pth\n  fulmar inspect --tensors model.safetensors\n"
+      "  fulmar inspect my-lora-folder\n"
       "  fulmar inspect --plan --devices 0,1 --slots 64 rwkv7-g1-13.3b.pth\n"
       "  fulmar inspect --plan --devices 0,1 --tp 2 --slots 64 rwkv7-g1-7.2b.pth");
   command->callback([flags, &chosen] { chosen = [flags] { return exit_code(inspect(*flags)); }; });
