@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 constexpr mode_t kMode = 0666;  // of which umask takes
 
 Error unwritable(const fs::path& path, int reason) {
-  return {ErrorKind::io, fmt::format("'{}' cannot be written: {}", path.string(),
-                                     std::strerror(reason != 0 ? reason : EIO))};
+  return {kind_of_refusal(reason), fmt::format("'{}' cannot be written: {}", path.string(),
+                                               std::strerror(reason != 0 ? reason : EIO))};
 }
 
 fs::path beside(const fs::path& path) {
@@ -79,6 +79,10 @@ int write_stream(const fs::path& path, FunctionRef<void(std::ostream&)> write) {
 }
 
 }  // namespace
+
+ErrorKind kind_of_refusal(int reason) {
+  return reason == ENOSPC || reason == EDQUOT ? ErrorKind::resource : ErrorKind::io;
+}
 
 Status check_writable(const fs::path& path) {
   const int reason = fault_of_writing(path);

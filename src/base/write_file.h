@@ -11,12 +11,17 @@
 
 namespace fulmar {
 
+// Returns the kind of error for a reason (errno) with which the system refuses to write: a full disk is no
+// fault of the file.
+ErrorKind kind_of_refusal(int reason);
+
 // Checks that write_file can write there, or returns its error. Changes nothing.
 Status check_writable(const std::filesystem::path& path);
 // Checks that write_whole_file can write there, or returns its error. Changes nothing.
 Status check_replaceable(const std::filesystem::path& path);
 
-// Replaces the file's content, or creates the file. Errors ("io") name the path and the system's reason.
+// Replaces the file's content, or creates the file. Errors (kind_of_refusal()) name the path
+// and the system's reason.
 Status write_file(const std::filesystem::path& path, std::string_view text);
 // Writes like write_file, but after the present content.
 Status append_to_file(const std::filesystem::path& path, std::string_view text);

@@ -85,6 +85,12 @@ class FilePull {
         most_(most),
         progress_(std::move(progress)) {}
 
+  // Checks the file before it gets its name.
+  FilePull& checked_by(const std::function<Status(const fs::path&)>& check) {
+    check_ = check;
+    return *this;
+  }
+
   Status run() {
     std::error_code error;
     if (fs::exists(target_, error)) return check_existing();
@@ -98,6 +104,7 @@ class FilePull {
       if (fetched.ok()) fetched = verify();
     }
     FULMAR_TRY(fetched);
+    FULMAR_TRY(check_kind());
     return move_into_place();
   }
 
@@ -156,6 +163,15 @@ class FilePull {
     return Error{ErrorKind::corrupt, url_ + ": " + checked.error().text};
   }
 
+  Status check_kind() const {
+    const Status fits = check_ ? check_(part_) : Status();
+    if (fits.ok()) return {};
+    std::error_code error;
+    fs::remove(part_, error);
+    return Error{fits.error().kind,
+                 fmt::format("{} is no model and was removed: {}", url_, fits.error().text)};
+  }
+
   Status move_into_place() const {
     sync_to_disk(part_);
     std::error_code error;
@@ -172,6 +188,7 @@ class FilePull {
   const int attempts_;
   const int64_t most_;
   const Progress progress_;
+  std::function<Status(const fs::path&)> check_;
 };
 
 // Returns all pages of the list. Follows only the hub's own pages, since its token is sent along.
@@ -241,17 +258,22 @@ Result<Pulled> pull_files(const HubName& name, const PullOptions& options, const
   FULMAR_ASSIGN(const auto files, list_files(options.hub, repository, revision));
   FULMAR_ASSIGN(const PullPlan plan, choose_files(name, files));
   int64_t left = options.most_bytes;
+  const std::function<Status(const fs::path&)> unchecked;
   const auto get = [&](const HubFile& file, const fs::path& target) -> Status {
+    const bool whole = &file == &plan.model;
     const std::string url = base + "/" + repository + "/resolve/" + revision + "/" + escaped(file.path);
-    FULMAR_TRY(FilePull(options, url, file, target, left, [&](int64_t bytes) {
-                 return progress(target.filename().string(), bytes, file.size);
-               }).run());
+    FULMAR_TRY(FilePull(options, url, file, target, left,
+                        [&](int64_t bytes) { return progress(target.filename().string(), bytes, file.size); })
+                   .checked_by(whole ? options.check_model : unchecked)
+                   .run());
     left -= size_or_zero(target);
     return {};
   };
   if (!plan.repository.empty()) {
     FULMAR_ASSIGN(const std::string local, local_folder_name(name, options.as));
-    return pull_folder(plan, options.folder / local, get);
+    FULMAR_ASSIGN(Pulled pulled, pull_folder(plan, options.folder / local, get));
+    if (options.check_model) FULMAR_TRY(options.check_model(pulled.model));
+    return pulled;
   }
   FULMAR_ASSIGN(const std::string local, local_model_name(name, plan.model.path, options.as));
   FULMAR_TRY(make_folder(options.folder));

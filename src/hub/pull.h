@@ -21,6 +21,8 @@ struct PullOptions {
   std::filesystem::path folder;
   int attempts = 5;                         // in a row that bring next to nothing
   int64_t most_bytes = int64_t{512} << 30;  // of all files together
+  // Tells whether a file or folder is a model, or why not; empty: whatever comes is kept.
+  std::function<Status(const std::filesystem::path&)> check_model = {};
 };
 
 struct Pulled {
@@ -32,6 +34,7 @@ struct Pulled {
 // false cancels the pull; what has arrived is kept.
 using PullProgress = std::function<bool(const std::string& file, int64_t bytes, int64_t size)>;
 
+// Fails where what has come is no model: a file is removed, a folder of files stays.
 Result<Pulled> pull(const HubName& name, const PullOptions& options, const PullProgress& progress);
 
 // Returns "https://host" from --endpoint or else HF_ENDPOINT; an error if neither names a hub.

@@ -35,9 +35,10 @@ class WriteFile : public testing::Test {
   const fs::path folder_;
 };
 
-void expect_refused(const Status& status, const fs::path& path, const std::string& reason) {
+void expect_refused(const Status& status, const fs::path& path, const std::string& reason,
+                    ErrorKind kind = ErrorKind::io) {
   ASSERT_FALSE(status.ok()) << path << ": " << reason;
-  EXPECT_EQ(status.error().kind, ErrorKind::io);
+  EXPECT_EQ(status.error().kind, kind);
   EXPECT_THAT(status.error().text,
               AllOf(HasSubstr("'" + path.string() + "' cannot be written"), HasSubstr(reason)));
 }
@@ -64,7 +65,7 @@ TEST_F(WriteFile, TheReasonIsTheSystems) {
     expect_refused(write_whole_file(path, "x"), path, reason);
     expect_refused(check_replaceable(path), path, reason);
   }
-  expect_refused(write_file("/dev/full", "x"), "/dev/full", "No space left");
+  expect_refused(write_file("/dev/full", "x"), "/dev/full", "No space left", ErrorKind::resource);
   expect_refused(write_file("", "x"), "", "No such file");
   EXPECT_EQ(files(), 0u);
 }

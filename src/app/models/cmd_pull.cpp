@@ -28,6 +28,7 @@ Result<int> run_pull(PullFlags flags) {
   FULMAR_ASSIGN(const PullOptions usual, usual_pull_options(flags.endpoint));
   flags.options.hub = usual.hub;
   flags.options.folder = usual.folder;
+  flags.options.check_model = usual.check_model;
   flags.options.most_bytes = static_cast<int64_t>(flags.download_gib * (1 << 30));
 
   const bool show = !flags.quiet;

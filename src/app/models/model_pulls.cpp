@@ -6,6 +6,8 @@
 #include "app/core/installed_models.h"
 #include "base/caught.h"
 #include "base/log.h"
+#include "files/checkpoint.h"
+#include "files/identify.h"
 
 namespace fulmar {
 
@@ -18,6 +20,11 @@ Result<PullOptions> usual_pull_options(const std::string& endpoint) {
   FULMAR_ASSIGN(options.hub.endpoint, hub_endpoint(endpoint, std::getenv("HF_ENDPOINT")));
   if (const char* token = std::getenv("HF_TOKEN")) options.hub.token = token;
   options.folder = models_folder();
+  options.check_model = [](const std::filesystem::path& path) -> Status {
+    FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(path));
+    FULMAR_TRY(identify(*checkpoint));
+    return {};
+  };
   return options;
 }
 

@@ -126,7 +126,7 @@ Status StateFolder::make_temporary() {
   std::error_code error;
   std::string name = (fs::temp_directory_path(error) / "fulmar-states-XXXXXX").string();
   if (error || ::mkdtemp(name.data()) == nullptr) {
-    return Error{ErrorKind::io, fmt::format("no folder for state files: {}", std::strerror(errno))};
+    return Error{kind_of_refusal(errno), fmt::format("no folder for state files: {}", std::strerror(errno))};
   }
   folder_ = name;
   temporary_ = true;
@@ -150,7 +150,8 @@ Result<StateFolder::Incoming> StateFolder::take_in(const std::string& owner, con
   const fs::path folder = folder_of(owner);
   std::error_code made;
   fs::create_directories(folder, made);
-  if (made) return Error{ErrorKind::io, fmt::format("'{}': {}", folder.string(), made.message())};
+  if (made)
+    return Error{kind_of_refusal(made.value()), fmt::format("'{}': {}", folder.string(), made.message())};
   // Under another name until it is checked; the ending tells the format.
   Incoming incoming(folder / (".incoming." + filename), {}, {});
   FULMAR_TRY(write_file(incoming.path_, bytes));
@@ -170,7 +171,9 @@ Status StateFolder::keep(Incoming& incoming) {
   const fs::path folder = folder_of(file.owner);
   std::error_code error;
   fs::rename(incoming.path_, folder / file.filename, error);
-  if (error) return Error{ErrorKind::io, fmt::format("'{}': {}", file.filename, error.message())};
+  if (error) {
+    return Error{kind_of_refusal(error.value()), fmt::format("'{}': {}", file.filename, error.message())};
+  }
   incoming.path_.clear();
   {
     std::lock_guard lock(mutex_);

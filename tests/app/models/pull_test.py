@@ -78,6 +78,18 @@ def check_tricks(case):
     case.clear()
 
 
+def check_that_it_is_a_model(case):
+    case.clear()
+    whole = case.hub.files[WEIGHTS]
+    for broken in (b"GGUF", whole[:-4], b"<html>not here</html>"):
+        case.hub.files[WEIGHTS] = broken
+        case.check_refused(case.pull(), 3, WEIGHTS, "is no model and was removed")
+        assert case.files() == [VOCABULARY], case.files()
+    case.hub.files[WEIGHTS] = whole
+    case.check_whole(case.pull())
+    case.clear()
+
+
 def check_resuming(case):
     case.check_refused(case.pull(trick="never ends"), 4)
     part = next(name for name in case.files() if name.endswith(".part"))
@@ -330,6 +342,8 @@ def main(program, models):
         for check in (check_tricks, check_resuming, check_again):
             check(case)
             print(f"ok {check.__name__}", flush=True)
+        check_that_it_is_a_model(case)
+        print("ok check_that_it_is_a_model")
         check_tokens_and_redirects(case, elsewhere)
         print("ok check_tokens_and_redirects")
         check_pages(case, elsewhere)
