@@ -75,7 +75,7 @@ class FieldList {
 };
 
 // The fields of RWKV-7 and RWKV-6. Rows of wkv are value channels, columns are key channels.
-enum : size_t { kAttShift, kFfnShift, kWkv };
+inline constexpr size_t kAttShift = 0, kFfnShift = 1, kWkv = 2;
 inline constexpr FieldSpec kShiftsAndWkv[] = {
     {"att_shift", FieldSpec::Shape::channels, FieldSpec::Type::shift, FieldSpec::RollBack::restored},
     {"ffn_shift", FieldSpec::Shape::channels, FieldSpec::Type::shift, FieldSpec::RollBack::restored},
