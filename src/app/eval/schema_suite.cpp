@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "base/read_file.h"
-#include "net/model_json.h"
 #include "net/json_writer.h"
+#include "net/model_json.h"
 
 extern char** environ;
 
