@@ -72,7 +72,7 @@ TEST(KeyFile, KeepsTheOwnerTheModeAndTheLinkThroughWhichItIsNamed) {
   ASSERT_TRUE(add_key(path, "b").ok());
   EXPECT_TRUE(std::filesystem::is_symlink(path) && std::filesystem::is_symlink(link));
   EXPECT_EQ(read_api_keys(far)->size(), 2u);
-  for (const std::string name : {far.string(), far.string() + ".lock"}) {
+  for (const std::string& name : {far.string(), far.string() + ".lock"}) {
     struct stat found {};
     ASSERT_EQ(::stat(name.c_str(), &found), 0) << name;
     EXPECT_EQ(found.st_uid, root ? 12345u : ::geteuid()) << name;
