@@ -59,7 +59,7 @@ class GpuAdapters : public GpuTest, public testing::WithParamInterface<AdaptedMo
     return rows;
   }
   std::vector<std::vector<float>> play(Ops& ops, size_t longest, bool adapted) {
-    ModelRig rig(synthetic_checkpoint(spec_), ops, 12);
+    ModelRig rig(synthetic_checkpoint(spec_), ops, 12, {.max_rows = 1024});
     std::vector<std::unique_ptr<DeviceAdapter>> adapters;
     for (const AdapterRecipe& recipe : recipes_) adapters.push_back(rig.adapt(recipe.deltas));
     std::vector<Feed> rows = feeds(adapters, longest);
@@ -115,7 +115,7 @@ TEST_P(GpuAdapters, ChangeTheLogitsAsOnTheCpu) {
 
 TEST_P(GpuAdapters, AtScaleZeroIsTheModelBitForBit) {
   const auto base = play(gpu(), 9, false);
-  ModelRig rig(synthetic_checkpoint(spec_), gpu(), 12);
+  ModelRig rig(synthetic_checkpoint(spec_), gpu(), 12, {.max_rows = 1024});
   std::vector<Feed> rows = feeds({}, 9);
   EXPECT_EQ(rig.step(rows).front().size(), base.front().size());
   rig.pool().zero(0);
