@@ -183,7 +183,8 @@ TEST_F(SharedStore, ATurnIsRefusedWhereItCouldNotBeKept) {
   EXPECT_EQ(worker->ladder()->takes_more().error().kind, ErrorKind::resource);
   Request refused{.rows = {in_session("t", "hello")}, .listener = std::make_shared<RecordingListener>()};
   EXPECT_EQ(worker->engine().submit(std::move(refused)).error().kind, ErrorKind::resource);
-  EXPECT_EQ(worker->ladder()->import("u", {}, {.fields = kShiftsAndWkv}, 1).error().kind, ErrorKind::resource);
+  EXPECT_EQ(worker->ladder()->import("u", {}, {.fields = kShiftsAndWkv}, 1).error().kind,
+            ErrorKind::resource);
   EXPECT_EQ(worker->run(in_session("", "x")).last->reason, FinishReason::length);
   vault_->open_writes(true);
   worker->ladder()->flush();
