@@ -72,12 +72,8 @@ double norm_of(std::span<const float> row) {
   return std::sqrt(sum);
 }
 
-}  // namespace
-
-std::vector<float> dora_norms(const Delta& delta, const LinearShape& shape, std::span<const float> w) {
-  const Numbers n = numbers_of(delta, shape);
-  const bool rows = delta.kind == DeltaKind::dora_out;
-  const auto s = static_cast<float>(delta.scale);
+// Returns the norms of V = W + s B A, of its rows or of its columns.
+std::vector<float> norms_of(const Numbers& n, float s, bool rows, std::span<const float> w) {
   std::vector<float> norms(rows ? n.out : n.in);
   std::vector<std::vector<double>> squares(processor_threads());
   for_rows(n.out, [&](unsigned thread, size_t o) {
@@ -100,11 +96,21 @@ std::vector<float> dora_norms(const Delta& delta, const LinearShape& shape, std:
   return norms;
 }
 
+}  // namespace
+
+std::vector<float> dora_gain(const Delta& delta, const LinearShape& shape, std::span<const float> w) {
+  const Numbers n = numbers_of(delta, shape);
+  const bool rows = delta.kind == DeltaKind::dora_out;
+  std::vector<float> gain = norms_of(n, static_cast<float>(delta.scale), rows, w);
+  for (size_t i = 0; i < gain.size(); i++) gain[i] = n.m[i] / (gain[i] + (rows ? 0.0f : kNormGuard));
+  return gain;
+}
+
 void add_delta(const Delta& delta, float t, const LinearShape& shape, std::span<float> w) {
   const Numbers n = numbers_of(delta, shape);
   const auto s = static_cast<float>(delta.scale);
   const bool by_rows = delta.kind == DeltaKind::dora_out, by_columns = delta.kind == DeltaKind::dora_in;
-  const std::vector<float> norms = by_rows || by_columns ? dora_norms(delta, shape, w) : std::vector<float>();
+  const std::vector<float> gain = by_rows || by_columns ? dora_gain(delta, shape, w) : std::vector<float>();
   for_rows(n.out, [&](unsigned, size_t o) {
     const std::span<float> row = w.subspan(o * n.in, n.in);
     std::vector<float> change(n.in);
@@ -116,8 +122,7 @@ void add_delta(const Delta& delta, float t, const LinearShape& shape, std::span<
       pair_row(n, s, o, change);
     }
     for (size_t i = 0; (by_rows || by_columns) && i < n.in; i++) {
-      const float gain = by_rows ? n.m[o] / norms[o] : n.m[i] / (norms[i] + kNormGuard);
-      change[i] = gain * (row[i] + change[i]) - row[i];
+      change[i] = gain[by_rows ? o : i] * (row[i] + change[i]) - row[i];
     }
     for (size_t i = 0; i < n.in; i++) row[i] += t * change[i];
   });

@@ -13,7 +13,8 @@ namespace fulmar {
 // zeros under DoRA by outputs gives numbers that are not finite.
 void add_delta(const Delta& delta, float t, const LinearShape& shape, std::span<float> w);
 
-// Returns the norms of V = W + s B A, of its rows (DoRA by outputs) or of its columns (by inputs).
-std::vector<float> dora_norms(const Delta& delta, const LinearShape& shape, std::span<const float> w);
+// Returns the magnitudes of DoRA over the norms of V = W + s B A, of its rows (DoRA by outputs) or of its
+// columns (by inputs).
+std::vector<float> dora_gain(const Delta& delta, const LinearShape& shape, std::span<const float> w);
 
 }  // namespace fulmar

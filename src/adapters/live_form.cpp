@@ -11,8 +11,6 @@
 namespace fulmar {
 namespace {
 
-constexpr float kNormGuard = 1e-6f;
-
 HostMatrix view(const HostTensor& tensor) {
   return {tensor.bytes.data(), tensor.dtype, tensor.shape[0], tensor.shape[1], tensor.shape[1], 1};
 }
@@ -32,15 +30,6 @@ std::vector<float> matrix_of(const Checkpoint& model, const std::string& name) {
   std::vector<float> values(static_cast<size_t>(matrix.rows * matrix.cols));
   rows_as_f32(matrix, 0, values);
   return values;
-}
-
-// Returns the magnitudes of DoRA over the norms of W + s B A.
-std::vector<float> gain_of(const Delta& delta, const LinearShape& shape, const std::vector<float>& w) {
-  std::vector<float> gain = delta.m.floats();
-  const std::vector<float> norms = dora_norms(delta, shape, w);
-  const float guard = delta.kind == DeltaKind::dora_in ? kNormGuard : 0.0f;
-  for (size_t i = 0; i < gain.size(); i++) gain[i] /= norms[i] + guard;
-  return gain;
 }
 
 Error merged_only(const std::string& name, std::string_view what) {
@@ -73,7 +62,7 @@ Result<LiveForm> live_form(const Adapter& adapter, const Checkpoint& model, cons
     }
     if (delta.kind != DeltaKind::dora_out && delta.kind != DeltaKind::dora_in) continue;
     FULMAR_ASSIGN(const LinearShape shape, linear_of(shapes, delta.weight));
-    const std::span<const float> gain = keep(gain_of(delta, shape, matrix_of(model, delta.weight)));
+    const std::span<const float> gain = keep(dora_gain(delta, shape, matrix_of(model, delta.weight)));
     (delta.kind == DeltaKind::dora_out ? one.gain : one.input_gain) = gain;
   }
   return form;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -65,6 +67,24 @@ inline double checksum(const std::vector<float>& values) {
     sum += static_cast<double>(values[i]) * static_cast<double>((i * 7919) % 1009) / 1009.0;
   }
   return sum;
+}
+
+// Compares logits with those of a golden run, which has all of them, or the first and the last.
+inline void expect_logits(const std::vector<float>& got, const support::Json& run) {
+  ASSERT_FALSE(got.empty());
+  const bool all = run.contains("logits");
+  const std::vector<double> first = run[all ? "logits" : "first"];
+  const std::vector<double> last = all ? std::vector<double>() : run["last"].get<std::vector<double>>();
+  double most = 0;  // without the logits of ids that the vocabulary lacks
+  for (const double one : first) most = std::abs(one) < 9999 ? std::max(most, std::abs(one)) : most;
+  const double bound = 1e-4 * std::max(1.0, most / 20);
+  for (size_t i = 0; i < first.size(); i++) {
+    if (std::abs(first[i]) > 9999) continue;
+    EXPECT_NEAR(static_cast<double>(got[i]), first[i], bound) << "logit " << i;
+  }
+  for (size_t i = 0; i < last.size(); i++) {
+    EXPECT_NEAR(static_cast<double>(got[got.size() - last.size() + i]), last[i], bound);
+  }
 }
 
 // A folder that is removed again.

@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "adapters/adapter_goldens.h"
 #include "cpu/cpu_ops.h"
 #include "support/golden.h"
@@ -27,16 +25,6 @@ std::string merged_only(const Adapter& adapter) {
     if (delta.weight == "emb.weight" || delta.kind == DeltaKind::bat_out) return "'" + delta.weight + "'";
   }
   return "";
-}
-
-void expect_logits(const std::vector<float>& got, const Json& run) {
-  const std::vector<double> wanted = run[run.contains("logits") ? "logits" : "first"];
-  double most = 0;
-  for (const double one : wanted) most = std::abs(one) < 9999 ? std::max(most, std::abs(one)) : most;
-  for (size_t i = 0; i < wanted.size(); i++) {
-    if (std::abs(wanted[i]) > 9999) continue;
-    EXPECT_NEAR(static_cast<double>(got[i]), wanted[i], 1e-4 * std::max(1.0, most / 20)) << "logit " << i;
-  }
 }
 
 TEST(LiveForm, EveryFormGivesTheReferencesLogitsOrIsToBeMerged) {

@@ -36,24 +36,6 @@ std::vector<float> logits_of(std::unique_ptr<Checkpoint> model, int64_t n_layer,
   return rig.feed(0, prompt);
 }
 
-// Compares logits with those of a golden run, which has all of them, or the first and the last.
-void expect_logits(const std::vector<float>& got, const Json& run) {
-  ASSERT_FALSE(got.empty());
-  const bool all = run.contains("logits");
-  const std::vector<double> first = run[all ? "logits" : "first"];
-  const std::vector<double> last = all ? std::vector<double>() : run["last"].get<std::vector<double>>();
-  double most = 0;  // without the logits of ids that the vocabulary lacks
-  for (const double one : first) most = std::abs(one) < 9999 ? std::max(most, std::abs(one)) : most;
-  const double bound = 1e-4 * std::max(1.0, most / 20);
-  for (size_t i = 0; i < first.size(); i++) {
-    if (std::abs(first[i]) > 9999) continue;
-    EXPECT_NEAR(static_cast<double>(got[i]), first[i], bound) << "logit " << i;
-  }
-  for (size_t i = 0; i < last.size(); i++) {
-    EXPECT_NEAR(static_cast<double>(got[got.size() - last.size() + i]), last[i], bound);
-  }
-}
-
 TEST(MergeAdapter, EveryFormGivesTheReferencesLogits) {
   const Json golden = support::read_golden("adapters-files");
   if (golden.is_null()) GTEST_SKIP() << "no golden files here";
