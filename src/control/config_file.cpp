@@ -2,10 +2,13 @@
 #include "control/config_file.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -89,6 +92,34 @@ Result<WorkerSpec> parse_worker(const YAML::Node& worker, size_t number, const W
   return std::move(parsed.spec);
 }
 
+// Notes where a document begins and keeps nothing of it.
+class DocumentStart : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override { line = mark.line + 1; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  }
+  void OnMapEnd() override {}
+
+  int line = 0;  // from 1
+};
+
+// Returns the line, from 1, of the second document, or of text that belongs to none. Reads no further: for a
+// closing bracket that nothing opened the library returns empty documents without end.
+std::optional<int> line_of_second_document(const std::string& yaml) {
+  std::istringstream text(yaml);
+  YAML::Parser parser(text);
+  DocumentStart start;
+  if (!parser.HandleNextDocument(start) || !parser.HandleNextDocument(start)) return std::nullopt;
+  return start.line;
+}
+
 Result<std::vector<WorkerSpec>> parse_tree(const YAML::Node& root, const WorkerSurroundings& around) {
   std::vector<WorkerSpec> specs;
   if (root.IsNull()) return specs;
@@ -113,13 +144,12 @@ Result<std::vector<WorkerSpec>> parse_tree(const YAML::Node& root, const WorkerS
 
 Result<std::vector<WorkerSpec>> parse_config(const std::string& yaml, const WorkerSurroundings& around) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
-    for (size_t i = 1; i < documents.size(); ++i) {
-      if (documents[i].IsNull()) continue;
-      return Error{ErrorKind::invalid, fmt::format("a second document begins in line {}; wanted one",
-                                                   documents[i].Mark().line + 1)};
+    const YAML::Node first = YAML::Load(yaml);
+    if (const std::optional<int> line = line_of_second_document(yaml)) {
+      return Error{ErrorKind::invalid,
+                   fmt::format("a second document begins in line {}; wanted one", *line)};
     }
-    return parse_tree(documents.empty() ? YAML::Node() : documents.front(), around);
+    return parse_tree(first, around);
   } catch (const YAML::Exception& error) {
     return Error{ErrorKind::invalid,
                  fmt::format("line {}: {}", error.mark.is_null() ? 0 : error.mark.line + 1, error.msg)};

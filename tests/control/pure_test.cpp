@@ -228,8 +228,9 @@ TEST_F(SpecTest, WhatAConfigurationGivesTwiceIsRefusedWithBothLines) {
        {std::pair{worker + worker, "'workers' is in line 1 and line 4"},
         {worker + other, "'model_path' is in line 3 and line 4"},
         {worker + "    args: []\n    'args': [x]\n", "'args' is in line 4 and line 5"},
-        {worker + "---\n" + worker, "a second document begins in line 5"},
-        {"---\n---\n" + worker, "a second document begins in line 3"}}) {
+        {worker + "---\n" + worker, "a second document begins in line 4"},
+        {"---\n---\n" + worker, "a second document begins in line 2"},
+        {worker + "]", "line 4: illegal flow end"}}) {
     const auto specs = parse_config(yaml, {.models_dir = models()});
     ASSERT_FALSE(specs.ok()) << yaml;
     EXPECT_THAT(specs.error().text, HasSubstr(told));
