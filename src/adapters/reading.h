@@ -11,6 +11,9 @@
 
 namespace fulmar {
 
+// The largest |alpha| and |scale| that a user may say.
+inline constexpr double kMostAdapterFactor = 1e6;
+
 // What a user says beside the file.
 struct AdapterOptions {
   // Of RWKV-PEFT's and web-rwkv's low-rank pairs, whose files hold neither: s = alpha / r, or s itself. A

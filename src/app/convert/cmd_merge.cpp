@@ -93,13 +93,12 @@ void add_merge(CLI::App& app, Command& chosen) {
       ->required();
   command->add_option("adapter", flags->adapter, "adapter file or folder")->required();
   command->add_option("out", flags->out, "the file to write: .safetensors, .pth or .gguf")->required();
-  constexpr double kMostScale = 1e6;
   command
       ->add_option("--alpha", flags->alpha,
                    "of LoRA files that hold none (RWKV-PEFT, web-rwkv): their scale is alpha / rank")
-      ->check(within(-kMostScale, kMostScale));
+      ->check(within(-kMostAdapterFactor, kMostAdapterFactor));
   command->add_option("--scale", flags->scale, "of the same files: the scale itself")
-      ->check(within(-kMostScale, kMostScale));
+      ->check(within(-kMostAdapterFactor, kMostAdapterFactor));
   command->add_option("--init", flags->init, "PiSSA: the factors that training began with (init_pissa.pth)");
   command->add_option("--strength", flags->strength, "how much of what the adapter changes: 0 is none")
       ->check(within(-kMostStrength, kMostStrength))
