@@ -56,21 +56,23 @@ constexpr Family kNative = Family::native;
 constexpr Family kAdmin = Family::admin;
 constexpr Family kAnthropic = Family::anthropic;
 
-// The fields of bodies that make text on every such route, and of those that several routes take.
+// The fields of bodies that make text on every such route, and of those that several routes take. Streams of
+// kCounting's tell figures on request.
 constexpr FieldGroups kGenerating{&kModelFields,    &kRowFields,        &kStopFields,
                                   &kSamplingFields, &kConstraintFields, &kWhitespaceFields};
+constexpr FieldGroups kCounting{{&kUsageFields}, kGenerating};
 constexpr FieldGroups kChat{{&kMessageFields, &kChatFields, &kSplitFields, &kToolFields, &kThinkFields,
                              &kWordingFields, &kSessionFields, &kAccountFields},
-                            kGenerating};
+                            kCounting};
 constexpr FieldGroups kLightning{{&kMessageFields, &kContentsFields, &kChatFields, &kToolFields,
                                   &kThinkFields, &kWordingFields, &kSessionFields, &kAccountFields},
-                                 kGenerating};
-constexpr FieldGroups kCompletion{{&kCompletionFields}, kGenerating};
-constexpr FieldGroups kRaw{{&kContentsFields}, kGenerating};
+                                 kCounting};
+constexpr FieldGroups kCompletion{{&kCompletionFields}, kCounting};
+constexpr FieldGroups kRaw{{&kContentsFields}, kCounting};
 constexpr FieldGroups kBigBatch{&kContentsFields, &kNoiseFields,      &kModelFields,     &kRowFields,
-                                &kStopFields,     &kConstraintFields, &kWhitespaceFields};
-constexpr FieldGroups kHoles{{&kHoleFields}, kGenerating};
-constexpr FieldGroups kBranch{{&kBranchFields, &kContentsFields, &kSessionFields}, kGenerating};
+                                &kStopFields,     &kConstraintFields, &kWhitespaceFields, &kUsageFields};
+constexpr FieldGroups kHoles{{&kHoleFields}, kCounting};
+constexpr FieldGroups kBranch{{&kBranchFields, &kContentsFields, &kSessionFields}, kCounting};
 constexpr FieldGroups kTranslate{&kTranslateFields, &kModelFields, &kConstraintFields, &kWhitespaceFields};
 constexpr FieldGroups kResponse{
     {&kResponseFields, &kAccountFields, &kFlatToolFields, &kThinkFields, &kWordingFields}, kGenerating};
@@ -160,7 +162,7 @@ constexpr RouteNote kNotes[] = {
     {v2_chat, "Goes on with raw prompts", kRaw, kNativeAnswers},
     {v3_chat,
      "Answers users or a conversation",
-     {{&kContentsFields, &kMessageFields, &kThinkFields, &kWordingFields}, kGenerating},
+     {{&kContentsFields, &kMessageFields, &kThinkFields, &kWordingFields}, kCounting},
      kNativeAnswers},
     {batch_completions, "Goes on with raw prompts", kRaw, kNativeAnswers},
     {big_batch, "Goes on with many raw prompts", kBigBatch, kNativeAnswers},
@@ -171,7 +173,7 @@ constexpr RouteNote kNotes[] = {
      {&kTranslations, {}, kJson, false, "409", &kTranslations}},
     {session_chat,
      "Goes on with a session",
-     {{&kContentsFields, &kSessionFields}, kGenerating},
+     {{&kContentsFields, &kSessionFields}, kCounting},
      kNativeAnswers},
     {branch_chat,
      "Goes on with a turn of a tree of sessions",

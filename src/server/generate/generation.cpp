@@ -214,13 +214,16 @@ Generation read_generation(Fields& fields, const GenerationDefaults& defaults, c
   generation.use_prefix_cache = fields.flag(kRowFields["use_prefix_cache"]);
   generation.speculate = fields.flag(kRowFields["speculate"]);
   generation.answer = read_constraint(fields);
-  if (const JsonObject* options = fields.object(kRowFields["stream_options"])) {
-    const JsonValue* usage = options->find("include_usage");
-    const std::optional<bool> flag = usage && !usage->is_null() ? lenient_bool(*usage) : false;
-    if (!flag) fields.fail_type("stream_options.include_usage", *usage, "true or false");
-    generation.include_usage = flag.value_or(false);
-  }
   return generation;
+}
+
+bool wants_usage(Fields& fields) {
+  const JsonObject* options = fields.object(kUsageFields["stream_options"]);
+  const JsonValue* usage = options ? options->find("include_usage") : nullptr;
+  if (!usage || usage->is_null()) return false;
+  const std::optional<bool> flag = lenient_bool(*usage);
+  if (!flag) fields.fail_type("stream_options.include_usage", *usage, "true or false");
+  return flag.value_or(false);
 }
 
 GenerationDefaults chat_defaults(const ServedModel& model, ThinkMode think, const ServerOptions& options) {

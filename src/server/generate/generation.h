@@ -32,11 +32,15 @@ inline constexpr FieldTable kRowFields{
      {"ignore_eos", Takes::boolean(), "goes on to max_tokens whatever comes", "false"},
      {"seed", Takes::seed(), "equal seeds draw equally; absent: another one each time"},
      {"stream", Takes::boolean(), "answers in events"},
-     {"stream_options", Takes::object(R"({"":"include_usage"})"), "include_usage: figures in the last event"},
      {"chunk_size", Takes::integer(), "tokens of one event; below 1 means 1"},
      {"pad_zero", Takes::boolean(), "begins prompts with token 0"},
      {"use_prefix_cache", Takes::boolean(), "takes what an earlier prompt left", "true"},
      {"speculate", Takes::boolean(), "false: no tokens of this answer are drafted", "true"}}};
+// What wants_usage reads, on routes whose streams have no figures unless a client asks for them.
+inline constexpr FieldTable kUsageFields{
+    "usage",
+    {{"stream_options", Takes::object(R"({"":"include_usage"})"),
+      "include_usage: figures in the last event"}}};
 inline constexpr FieldTable kStopFields{"stops",
                                         {{"stop", Takes::texts(), "text or texts that end an answer"},
                                          {"stop_tokens", Takes::any(), "ids or texts that end an answer"}}};
@@ -114,7 +118,6 @@ struct Generation {
   std::vector<BannedAt> banned_at;
   int64_t chunk_size = 1;
   bool stream = false;
-  bool include_usage = false;
   bool pad_zero = false;
   bool use_prefix_cache = true;
   bool speculate = true;
@@ -126,6 +129,9 @@ struct Generation {
 // `fields`; the result is meaningful without one only.
 Generation read_generation(Fields& fields, const GenerationDefaults& defaults, const ServedModel& model,
                            const ServerLimits& limits);
+
+// Tells whether a client asks for figures in a stream's last event.
+bool wants_usage(Fields& fields);
 
 // Adds the stops of the model's chat template to those of the request, for APIs whose clients do not know
 // where a turn ends.

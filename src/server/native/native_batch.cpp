@@ -35,6 +35,7 @@ void submit_native(std::shared_ptr<Call> call, Fields& fields, const NativeRoute
       read_generation(fields, route.defaults, *submission.model, call->service().options.limits);
   submission.think = route.think;
   if (adjust) adjust(fields, submission.generation);
+  const bool usage = wants_usage(fields);
   submission.prompts.reserve(prompts.size());
   for (const std::string& prompt : prompts) {
     const ServedModel& model = *submission.model;
@@ -60,7 +61,6 @@ void submit_native(std::shared_ptr<Call> call, Fields& fields, const NativeRoute
     call->service().families.branches->name(submission.request_id, route.branch->to);
   }
   const AnswerHead head{submission.request_id, {}, now, submission.model_name};
-  const bool usage = submission.generation.include_usage;
   auto writer = route.branch ? std::make_unique<BranchWriter>(head, route.shape, usage, *route.branch)
                              : std::make_unique<NativeWriter>(head, route.shape, usage);
   submit(std::move(call), std::move(submission), std::move(writer));

@@ -97,7 +97,7 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
   shape.thinks_in_text = is_thinking(prompt.think) && !apart;
   submission.rows_per_prompt = static_cast<int32_t>(fields.count(kChatFields["n"]));
   shape.service_tier = fields.word(kAccountFields["service_tier"]).has_value();
-  shape.include_usage = generation.include_usage;
+  shape.include_usage = wants_usage(fields);
   submission.model_name = raw ? model->id : model_name(fields, model->id);
   if (const auto session = read_session(*call, fields)) {
     if (submission.rows_per_prompt > 1) {

@@ -144,6 +144,7 @@ void complete_text(std::shared_ptr<Call> call) {
   }
   Generation generation = read_generation(fields, defaults, model, call->service().options.limits);
   read_choices(fields, shape, generation.stream);
+  shape.include_usage = wants_usage(fields);
   if (const auto logprobs = fields.integer(kCompletionFields["logprobs"])) {
     shape.logprobs = true;
     generation.sampling.top_logprobs = static_cast<int32_t>(*logprobs);
@@ -157,7 +158,6 @@ void complete_text(std::shared_ptr<Call> call) {
     submission.prompts.push_back(prompt.ids.empty() ? model.tokenizer->encode(prompt.text)
                                                     : std::move(prompt.ids));
   }
-  shape.include_usage = generation.include_usage;
   shape.padded = generation.pad_zero;
   submission.model_name = model_name(fields, model.id);
   submission.endpoint = "completions";

@@ -15,6 +15,7 @@
 #include "server/core/call.h"
 #include "server/core/fields.h"
 #include "server/core/framing.h"
+#include "server/generate/member_shape.h"
 
 namespace fulmar {
 namespace {
@@ -43,6 +44,33 @@ void write_choice(JsonWriter& json, const Item& items, const Write& write) {
 }
 
 // ---- fields
+
+// Writes into an object what a shape of members says: an item of a list, the members of an object, or the
+// choice by `type`. What is refused or only told of is left out.
+void write_members(JsonWriter& json, const MemberShape& shape) {
+  if (shape.element()) {
+    json.key("items").begin_object();
+    write_members(json, *shape.element());
+    json.end_object();
+  } else if (!shape.types().empty()) {
+    json.key("anyOf").begin_array();
+    for (const auto& [type, one] : shape.types()) {
+      json.begin_object();
+      write_members(json, *one);
+      json.end_object();
+    }
+    json.end_array();
+  } else if (!shape.members().empty()) {
+    json.key("properties").begin_object();
+    for (const auto& [name, member] : shape.members()) {
+      if (member.way != MemberShape::Way::read) continue;
+      json.key(name).begin_object();
+      write_members(json, *member.shape);
+      json.end_object();
+    }
+    json.end_object();
+  }
+}
 
 void write_type(JsonWriter& json, const Takes& takes) {
   using Type = Takes::Type;
@@ -94,6 +122,7 @@ void write_group(JsonWriter& json, const FieldGroup& group) {
   for (const Field& field : group.fields) {
     json.key(field.name).begin_object();
     write_type(json, field.takes);
+    if (!field.takes.members.empty()) write_members(json, *MemberShape::parse(field.takes.members));
     json.member("description", field.text);
     if (!field.otherwise.empty()) json.key("default").raw(field.otherwise);
     json.end_object();

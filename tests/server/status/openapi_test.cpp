@@ -118,6 +118,29 @@ TEST(Openapi, NamesWhatStandsBehindAnId) {
   }
 }
 
+TEST(Openapi, TellsTheMembersOfWhatLiesInAField) {
+  const auto document = parse_json(ServerRig().get("/openapi.json").body);
+  ASSERT_TRUE(document.ok());
+  const JsonValue& schemas = *document->find("components")->find("schemas");
+  const auto property = [&](std::string_view group, std::string_view field) {
+    return schemas.find(fmt::format("fields.{}", group))->find("properties")->find(field);
+  };
+  for (const Route& route : routes()) {
+    for (const FieldGroup* group : route.note->fields.all()) {
+      for (const Field& field : group->fields) {
+        if (field.takes.members.empty() || field.takes.members == "any") continue;
+        const JsonValue* told = property(group->name, field.name);
+        ASSERT_NE(told, nullptr) << group->name << " " << field.name;
+        EXPECT_TRUE(told->find("items") || told->find("properties") || told->find("anyOf"))
+            << group->name << " " << field.name;
+      }
+    }
+  }
+  const JsonValue* options = property(kUsageFields.name, "stream_options")->find("properties");
+  EXPECT_EQ(options->as_object().members().size(), 1u);
+  EXPECT_NE(options->find("include_usage"), nullptr);
+}
+
 // Read of mixtures alone.
 bool is_read_later(const Field& field) { return field.name == "mrss_gatingweight"; }
 
