@@ -69,7 +69,7 @@ constexpr FieldGroups kLightning{{&kMessageFields, &kContentsFields, &kChatField
                                  kCounting};
 constexpr FieldGroups kCompletion{{&kCompletionFields}, kCounting};
 constexpr FieldGroups kRaw{{&kContentsFields}, kCounting};
-constexpr FieldGroups kBigBatch{&kContentsFields, &kNoiseFields,      &kModelFields,     &kRowFields,
+constexpr FieldGroups kBigBatch{&kContentsFields, &kNoiseFields,      &kModelFields,      &kRowFields,
                                 &kStopFields,     &kConstraintFields, &kWhitespaceFields, &kUsageFields};
 constexpr FieldGroups kHoles{{&kHoleFields}, kCounting};
 constexpr FieldGroups kBranch{{&kBranchFields, &kContentsFields, &kSessionFields}, kCounting};

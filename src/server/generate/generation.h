@@ -37,10 +37,9 @@ inline constexpr FieldTable kRowFields{
      {"use_prefix_cache", Takes::boolean(), "takes what an earlier prompt left", "true"},
      {"speculate", Takes::boolean(), "false: no tokens of this answer are drafted", "true"}}};
 // What wants_usage reads, on routes whose streams have no figures unless a client asks for them.
-inline constexpr FieldTable kUsageFields{
-    "usage",
-    {{"stream_options", Takes::object(R"({"":"include_usage"})"),
-      "include_usage: figures in the last event"}}};
+inline constexpr FieldTable kUsageFields{"usage",
+                                         {{"stream_options", Takes::object(R"({"":"include_usage"})"),
+                                           "include_usage: figures in the last event"}}};
 inline constexpr FieldTable kStopFields{"stops",
                                         {{"stop", Takes::texts(), "text or texts that end an answer"},
                                          {"stop_tokens", Takes::any(), "ids or texts that end an answer"}}};
