@@ -28,8 +28,10 @@ std::string response_trouble(const Service& service) { return service.families.r
 
 }  // namespace
 
-Families make_families(std::shared_ptr<ResponseFamily> responses) {
+Families make_families(ModelRegistry& models, const AdapterLimits& adapters,
+                       std::shared_ptr<ResponseFamily> responses) {
   return {.constraints = std::make_shared<AnswerConstraints>(),
+          .adapters = std::make_shared<AdapterRegistry>(models, adapters),
           .responses = std::move(responses),
           .branches = std::make_shared<BranchIndices>(),
           .unkept = unkept,

@@ -135,7 +135,8 @@ class Server::Impl {
                         .options = options,
                         .admin = admin,
                         .routes = routes(),
-                        .families = make_families(std::make_shared<ResponseFamily>(std::move(documents))),
+                        .families = make_families(models, options.adapters,
+                                                  std::make_shared<ResponseFamily>(std::move(documents))),
                         .keys = key_ring(options.api_keys),
                         .post_job =
                             [pool = pool_, sessions = sessions_](ThreadKind kind, ClientJob job) {

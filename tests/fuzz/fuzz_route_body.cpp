@@ -77,7 +77,7 @@ class Stand {
                                .options = options,
                                .admin = nullptr,
                                .routes = routes(),
-                               .families = make_families()});
+                               .families = make_families(models_)});
     service_->post_job = [](ThreadKind, ClientJob job) {
       const Meter::Scope scope(*job.meter);
       job.run();

@@ -138,18 +138,19 @@ class Asked {
 struct Stand {
   Stand() : engine([](const Ask&) { return ServerRig::hello(); }) {
     models.add(small_model(engine, tokenizer));
-    service.reset(
-        new Service{.models = models,
-                    .options = {},
-                    .admin = nullptr,
-                    .routes = routes(),
-                    .families = make_families(std::make_shared<ResponseFamily>(
-                        std::make_unique<GatedDocuments>(disk), std::nullopt, std::chrono::hours(1))),
-                    .post_job = [](ThreadKind, ClientJob job) {
-                      const Meter::Scope scope(*job.meter);
-                      job.run();
-                      return true;
-                    }});
+    service.reset(new Service{
+        .models = models,
+        .options = {},
+        .admin = nullptr,
+        .routes = routes(),
+        .families = make_families(models, {},
+                                  std::make_shared<ResponseFamily>(std::make_unique<GatedDocuments>(disk),
+                                                                   std::nullopt, std::chrono::hours(1))),
+        .post_job = [](ThreadKind, ClientJob job) {
+          const Meter::Scope scope(*job.meter);
+          job.run();
+          return true;
+        }});
   }
   Asked ask(const std::string& body) const { return {service, "POST", "/v1/responses", "", body}; }
   Asked cancel(const std::string& id) const { return {service, "POST", "/v1/responses/*/cancel", id, "{}"}; }

@@ -25,6 +25,13 @@ struct ServerLimits {
   size_t max_file_bytes = size_t{512} << 20;        // bodies that are files
 };
 
+// Bounds of the adapters that are registered, and who may load some (docs/adapters.md).
+struct AdapterLimits {
+  uint64_t host_bytes = uint64_t{1024} << 20;   // of all contents in host memory
+  uint64_t device_bytes = uint64_t{512} << 20;  // of those on one model's devices
+  bool any_base = false;                        // fingerprints of base models are not compared
+};
+
 struct ServerOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 8000;  // 0: any free one
@@ -48,6 +55,7 @@ struct ServerOptions {
   bool strict_model = false;          // an unknown model name is 404 instead of the default model
   int64_t prefill_chunk = 256;        // the engine's; shown on status pages
   ServerLimits limits;
+  AdapterLimits adapters;
   bool loading = false;                      // /health says so until Server::loaded()
   std::chrono::milliseconds grace{30'000};   // how long a graceful stop lets running requests go on
   std::chrono::milliseconds drain_delay{0};  // before that: /health answers 503, requests are served

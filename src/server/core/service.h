@@ -19,6 +19,7 @@
 
 namespace fulmar {
 
+class AdapterRegistry;
 class AnswerConstraints;
 class BranchIndices;
 struct ResponseFamily;
@@ -28,6 +29,7 @@ struct Service;
 // types.
 struct Families {
   std::shared_ptr<AnswerConstraints> constraints;
+  std::shared_ptr<AdapterRegistry> adapters;
   std::shared_ptr<ResponseFamily> responses;
   std::shared_ptr<BranchIndices> branches;
   // Looks for what a request to that route holds and the route does not use. Called before its handler.

@@ -19,6 +19,8 @@
 
 namespace fulmar {
 
+class AdapterShelf;
+
 // Memory of a device that a model runs on.
 struct DeviceMemory {
   std::string device;  // "cuda:0"
@@ -45,6 +47,8 @@ struct ServedModel {
   // Both outlive every request on the model.
   Engine* engine = nullptr;
   const Tokenizer* tokenizer = nullptr;
+  // The adapters on its devices (server/adapters/adapter_shelf.h); null: it takes none.
+  std::shared_ptr<AdapterShelf> adapters;
 
   std::string end_text;              // a further text that ends turns of chats; empty: none
   std::optional<int32_t> end_token;  // ends every row unless ignore_eos; nothing: id 0 is data

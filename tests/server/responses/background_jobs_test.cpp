@@ -80,17 +80,19 @@ struct Process {
         }),
         model(small_model(engine, tokenizer)) {
     models.add(model);
-    service.reset(new Service{.models = models,
-                              .options = {},
-                              .admin = nullptr,
-                              .routes = routes(),
-                              .families = make_families(std::make_shared<ResponseFamily>(
-                                  std::make_unique<MortalDocuments>(std::move(disk), dead, at_step))),
-                              .post_job = [this](ThreadKind, ClientJob job) {
-                                std::lock_guard lock(mutex);
-                                posted.push_back(std::move(job));
-                                return true;
-                              }});
+    service.reset(new Service{
+        .models = models,
+        .options = {},
+        .admin = nullptr,
+        .routes = routes(),
+        .families = make_families(models, {},
+                                  std::make_shared<ResponseFamily>(
+                                      std::make_unique<MortalDocuments>(std::move(disk), dead, at_step))),
+        .post_job = [this](ThreadKind, ClientJob job) {
+          std::lock_guard lock(mutex);
+          posted.push_back(std::move(job));
+          return true;
+        }});
     EXPECT_TRUE(find_background_responses(*service).ok());
   }
 
