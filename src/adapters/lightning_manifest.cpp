@@ -20,7 +20,10 @@ constexpr int64_t kMostLayers = 1024, kMostWidth = int64_t{1} << 20;
 constexpr std::string_view kTargets[] = {"att.receptance.weight", "att.key.weight", "att.value.weight",
                                          "att.output.weight",     "ffn.key.weight", "ffn.value.weight"};
 
-Error corrupt(std::string text) { return {ErrorKind::corrupt, "manifest: " + std::move(text)}; }
+Error corrupt(std::string_view what, std::string_view text) {
+  return {ErrorKind::corrupt, fmt::format("{}: {}", what, text)};
+}
+Error corrupt(std::string_view text) { return corrupt("manifest", text); }
 
 Status check_said(const ConfigJson& config, std::string_view name, std::string_view wanted) {
   FULMAR_ASSIGN(const std::string found, config.text(name));
@@ -34,7 +37,8 @@ Result<std::string> read_digest(const ConfigJson& config, std::string_view name)
   const bool hex = std::all_of(digest.begin(), digest.end(),
                                [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
   if (hex && digest.size() == 64) return digest;
-  return corrupt(fmt::format("{} is '{}'; wanted 64 hexadecimal digits", name, printable(digest)));
+  return corrupt(config.what(),
+                 fmt::format("{} is '{}'; wanted 64 hexadecimal digits", name, printable(digest)));
 }
 
 Result<DType> read_dtype(const ConfigJson& config) {
@@ -48,7 +52,13 @@ Result<DType> read_dtype(const ConfigJson& config) {
 Result<double> read_finite(const ConfigJson& config, std::string_view name) {
   FULMAR_ASSIGN(const double number, config.number(name));
   if (std::isfinite(number)) return number;
-  return corrupt(fmt::format("{} is {}; wanted a finite number", name, number));
+  return corrupt(config.what(), fmt::format("{} is {}; wanted a finite number", name, number));
+}
+
+Result<int64_t> read_rank(const ConfigJson& config) {
+  FULMAR_ASSIGN(const int64_t rank, config.integer("rank"));
+  if (rank >= 1 && rank <= kMostAdapterRank) return rank;
+  return corrupt(config.what(), fmt::format("rank is {}; wanted 1 to {}", rank, kMostAdapterRank));
 }
 
 Result<LightningTarget> read_target(dom::element element, int64_t rank) {
@@ -92,6 +102,31 @@ Status read_targets(const ConfigJson& config, LightningManifest& manifest) {
   return {};
 }
 
+// Returns the targets of the tensors <weight>.D.master; their inputs are 0 where no target's outputs say
+// them.
+Result<std::vector<LightningTarget>> targets_of(std::span<const StoredTensor> tensors) {
+  constexpr std::string_view kMaster = ".D.master", kHidden = "ffn.key.weight";
+  std::vector<LightningTarget> targets;
+  int64_t channels = 0, hidden = 0;
+  for (const StoredTensor& tensor : tensors) {
+    const std::string_view name = tensor.name;
+    if (!name.ends_with(kMaster)) continue;
+    LightningTarget target{std::string(name.substr(0, name.size() - kMaster.size()))};
+    const auto block = layer_name(target.weight);
+    if (!block || std::find(std::begin(kTargets), std::end(kTargets), block->rest) == std::end(kTargets)) {
+      return Error{ErrorKind::corrupt,
+                   fmt::format("'{}' is no target that MiSS packages have", printable(name))};
+    }
+    target.outputs = tensor.shape.empty() ? 0 : tensor.shape[0];
+    (block->rest == kHidden ? hidden : channels) = target.outputs;
+    targets.push_back(std::move(target));
+  }
+  for (LightningTarget& target : targets) {
+    target.inputs = target.weight.ends_with("ffn.value.weight") ? hidden : channels;
+  }
+  return targets;
+}
+
 std::string number_text(double value) {
   const std::string text = fmt::format("{:.17g}", value);
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
@@ -110,10 +145,7 @@ Result<LightningManifest> read_lightning_manifest(const std::string& text) {
   FULMAR_TRY(check_said(config, "layout", "modulo_rank_zero_pad"));
   LightningManifest manifest;
   FULMAR_ASSIGN(manifest.dtype, read_dtype(config));
-  FULMAR_ASSIGN(manifest.rank, config.integer("rank"));
-  if (manifest.rank < 1 || manifest.rank > kMostAdapterRank) {
-    return corrupt(fmt::format("rank is {}; wanted 1 to {}", manifest.rank, kMostAdapterRank));
-  }
+  FULMAR_ASSIGN(manifest.rank, read_rank(config));
   FULMAR_TRY(read_finite(config, "alpha"));
   FULMAR_ASSIGN(manifest.scale, read_finite(config, "scale"));
   FULMAR_ASSIGN(const std::string source, config.text("tensor_source", "D"));
@@ -129,6 +161,41 @@ Result<LightningManifest> read_lightning_manifest(const std::string& text) {
   return manifest;
 }
 
+Result<LightningManifest> manifest_of_checkpoint(const std::string& text, const std::string& digest,
+                                                 std::span<const StoredTensor> tensors) {
+  constexpr std::string_view kFile = "checkpoint.json", kKind = "miss_training_checkpoint";
+  FULMAR_ASSIGN(const ConfigJson whole, ConfigJson::parse(kFile, text));
+  FULMAR_ASSIGN(const std::string kind, whole.text("kind"));
+  if (kind != kKind) {
+    return Error{ErrorKind::unsupported,
+                 fmt::format("{}: kind is '{}'; wanted '{}'", kFile, printable(kind), kKind)};
+  }
+  FULMAR_ASSIGN(const std::string wanted, whole.text("tensor_digest"));
+  if (wanted != digest) {
+    return Error{ErrorKind::corrupt, fmt::format("the file has SHA-256 {}; {} says tensor_digest {}", digest,
+                                                 kFile, printable(wanted))};
+  }
+  const auto member = whole.find("config");
+  FULMAR_ASSIGN(const ConfigJson config,
+                ConfigJson::parse("config of checkpoint.json", member ? simdjson::minify(*member) : "{}"));
+  LightningManifest manifest;
+  LightningFacts facts;
+  FULMAR_ASSIGN(facts.rank, read_rank(config));
+  FULMAR_ASSIGN(facts.alpha, read_finite(config, "alpha"));
+  FULMAR_ASSIGN(facts.base_fingerprint, read_digest(config, "base_fingerprint"));
+  FULMAR_ASSIGN(manifest.targets, targets_of(tensors));
+  manifest.rank = facts.rank;
+  manifest.scale = scale_of(facts);
+  manifest.base_fingerprint = facts.base_fingerprint;
+  manifest.masters = true;
+  manifest.hashed = lightning_manifest_text(facts, manifest.targets, {});
+  return manifest;
+}
+
+double scale_of(const LightningFacts& facts) {
+  return static_cast<double>(static_cast<float>(facts.alpha) / static_cast<float>(facts.rank));
+}
+
 std::string lightning_manifest_text(const LightningFacts& facts, std::span<const LightningTarget> targets,
                                     std::string_view content_version) {
   std::string list;
@@ -140,13 +207,11 @@ std::string lightning_manifest_text(const LightningFacts& facts, std::span<const
   }
   const std::string version =
       content_version.empty() ? "" : fmt::format(R"("content_version":"{}",)", content_version);
-  const float scale = static_cast<float>(facts.alpha) / static_cast<float>(facts.rank);
   return fmt::format(
       R"({{"alpha":{},"base_fingerprint":"{}",{}"dtype":"{}","format_version":1,"kind":"inference_adapter",)"
       R"("layout":"modulo_rank_zero_pad","method":"miss","rank":{},"scale":{},"targets":[{}]}})",
       number_text(facts.alpha), facts.base_fingerprint, version,
-      facts.dtype == DType::bf16 ? "bfloat16" : "float16", facts.rank,
-      number_text(static_cast<double>(scale)), list);
+      facts.dtype == DType::bf16 ? "bfloat16" : "float16", facts.rank, number_text(scale_of(facts)), list);
 }
 
 }  // namespace fulmar

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "files/checkpoint.h"
 #include "tensor/format.h"
 
 namespace fulmar {
@@ -22,7 +23,8 @@ struct LightningManifest {
   int64_t rank = 0;
   double scale = 0;
   bool masters = false;  // a training checkpoint: f32 <weight>.D.master, to be rounded to dtype
-  std::string base_fingerprint, content_version;  // 64 hexadecimal digits each
+  // 64 hexadecimal digits each; checkpoints without a manifest have no content_version.
+  std::string base_fingerprint, content_version;
   std::vector<LightningTarget> targets;
   std::string hashed;  // the text that the digest begins with
 };
@@ -31,6 +33,13 @@ struct LightningManifest {
 // and layouts; corrupt, for what contradicts itself.
 Result<LightningManifest> read_lightning_manifest(const std::string& text);
 
+// Makes the manifest of a training checkpoint that holds none, from its checkpoint.json and its tensors:
+// rank, alpha and base model are of "config", the targets those of the tensors <weight>.D.master, in their
+// order. `digest` is that of the file with the tensors. Inputs are 0 where they follow from no other target's
+// outputs. Errors as above.
+Result<LightningManifest> manifest_of_checkpoint(const std::string& text, const std::string& digest,
+                                                 std::span<const StoredTensor> tensors);
+
 // What a package says of itself.
 struct LightningFacts {
   DType dtype = DType::bf16;
@@ -38,6 +47,9 @@ struct LightningFacts {
   double alpha = 0;
   std::string base_fingerprint;
 };
+
+// Returns s, as f32.
+double scale_of(const LightningFacts& facts);
 
 // Returns the text of a manifest for these facts; content_version is left out where it is empty.
 std::string lightning_manifest_text(const LightningFacts& facts, std::span<const LightningTarget> targets,

@@ -1,4 +1,5 @@
-// rwkv_lightning's MiSS: packages in one file or two, and training checkpoints with a manifest inside.
+// rwkv_lightning's MiSS: packages in one file or two, and training checkpoints with a manifest inside or a
+// checkpoint.json beside.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,13 +48,14 @@ class LightningReader {
       delta.d = transposed(stored);
       FULMAR_TRY(builder_.add(std::move(delta)));
     }
-    if (const std::string digest = sum.hex(); digest != manifest_.content_version) {
+    const std::string digest = sum.hex();
+    if (!manifest_.content_version.empty() && digest != manifest_.content_version) {
       return corrupt(fmt::format("the content has the digest {}; the manifest says content_version {}",
                                  digest, manifest_.content_version));
     }
     FULMAR_TRY(builder_.note_version(7, "MiSS package"));
     builder_.adapter().base_fingerprint = manifest_.base_fingerprint;
-    builder_.adapter().content_version = manifest_.content_version;
+    builder_.adapter().content_version = digest;
     return builder_.finish();
   }
 
@@ -100,7 +102,10 @@ class LightningReader {
 Result<Adapter> read_lightning(const AdapterSource& source, const AdapterOptions& options) {
   FULMAR_TRY(refuse_scales(options, "the manifest says it"));
   FULMAR_TRY(refuse_init(options, "MiSS has none"));
-  FULMAR_ASSIGN(const LightningManifest manifest, read_lightning_manifest(source.configuration));
+  FULMAR_ASSIGN(const LightningManifest manifest,
+                source.checkpoint.empty()
+                    ? read_lightning_manifest(source.configuration)
+                    : manifest_of_checkpoint(source.checkpoint, source.digest, source.parts.tensors));
   return LightningReader(source, manifest, options).run();
 }
 

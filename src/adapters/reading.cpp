@@ -6,7 +6,9 @@
 #include <array>
 #include <cmath>
 
+#include "adapters/config_json.h"
 #include "adapters/names.h"
+#include "base/read_file.h"
 #include "files/mapped_file.h"
 
 namespace fulmar {
@@ -46,6 +48,40 @@ Status sort_by_name(std::vector<Item>& items, std::string Item::*name) {
                                         [&](const Item& x, const Item& y) { return x.*name == y.*name; });
   if (twice == items.end()) return {};
   return corrupt(fmt::format("two tensors of the file change '{}'; wanted one", (*twice).*name));
+}
+
+// Returns whether an adapter's scale is neither in its file nor given.
+bool needs_scale(const AdapterSource& source, const AdapterOptions& options) {
+  if (options.alpha || options.scale || !options.init.empty()) return false;
+  if (source.form != AdapterForm::rwkv_peft && source.form != AdapterForm::web_rwkv) return false;
+  const auto of_pair = [](const StoredTensor& tensor) {
+    return tensor.name.ends_with(".lora_A") || tensor.name.ends_with(".lora.0");
+  };
+  return std::any_of(source.parts.tensors.begin(), source.parts.tensors.end(), of_pair);
+}
+
+// Reads alpha or scale from the file beside an adapter, if there is one.
+Status read_sidecar(std::filesystem::path path, AdapterOptions& options) {
+  constexpr size_t kLargest = size_t{1} << 16;
+  path.replace_extension(".json");
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return {};
+  FULMAR_ASSIGN(const std::string text, read_file(path, kLargest));
+  FULMAR_ASSIGN(const ConfigJson config, ConfigJson::parse(path.filename().string(), text));
+  for (const simdjson::dom::key_value_pair member : config.object()) {
+    const bool alpha = member.key == "alpha";
+    if (!alpha && member.key != "scale") {
+      return corrupt(
+          fmt::format("{}: there is no '{}'; wanted alpha or scale", config.what(), printable(member.key)));
+    }
+    FULMAR_ASSIGN(const double value, config.number(member.key));
+    if (!(std::abs(value) <= kMostAdapterFactor)) {
+      return corrupt(fmt::format("{}: {} is {}; wanted {} to {}", config.what(), member.key, value,
+                                 -kMostAdapterFactor, kMostAdapterFactor));
+    }
+    (alpha ? options.alpha : options.scale) = value;
+  }
+  return {};
 }
 
 }  // namespace
@@ -171,7 +207,10 @@ Result<Adapter> read_adapter(const AdapterSource& source, const AdapterOptions& 
 Result<Adapter> read_adapter(const std::filesystem::path& path, const AdapterOptions& options) {
   Result<Adapter> adapter = watched([&]() -> Result<Adapter> {
     FULMAR_ASSIGN(const AdapterSource source, open_adapter(path));
-    return read_adapter(source, options);
+    if (!needs_scale(source, options)) return read_adapter(source, options);
+    AdapterOptions more = options;
+    FULMAR_TRY(read_sidecar(path, more));
+    return read_adapter(source, more);
   });
   if (adapter.ok()) return adapter;
   const std::string& text = adapter.error().text;

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "adapters/names.h"
+#include "base/function_ref.h"
 #include "base/read_file.h"
+#include "base/sha256.h"
 #include "files/mapped_file.h"
 #include "files/pth.h"
 #include "files/safetensors.h"
@@ -17,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLargestConfig = size_t{1} << 20;
-constexpr size_t kLargestManifest = size_t{8} << 20;
+constexpr const char* kCheckpointName = "checkpoint.json";
 
 Error invalid(std::string text) { return {ErrorKind::invalid, std::move(text)}; }
 
@@ -57,11 +59,7 @@ Result<AdapterForm> form_by_names(const CheckpointParts& parts) {
         "the tensors are those of Hugging Face PEFT, and adapter_config.json is missing; "
         "give the folder that holds both");
   }
-  if (has({".D.master"})) {
-    return Error{ErrorKind::unsupported,
-                 "a training checkpoint of rwkv_lightning without its manifest (miss.json) inside; "
-                 "export it with the version that trained it"};
-  }
+  if (has({".D.master"})) return AdapterForm::lightning;
   if (has({".lora_A", ".lora_B", ".disha", ".bone"})) return AdapterForm::rwkv_peft;
   if (std::all_of(parts.tensors.begin(), parts.tensors.end(),
                   [](const StoredTensor& tensor) { return is_state_name(without_model(tensor.name)); })) {
@@ -111,9 +109,39 @@ Result<AdapterSource> open_folder(const fs::path& folder) {
   return Error{ErrorKind::not_found, "the folder holds neither adapter_config.json nor adapter.json"};
 }
 
+// Returns the form of a file; `beside` reads the checkpoint.json that some files need.
+Result<AdapterSource> form_of(ByteSpan file, FunctionRef<Result<std::string>()> beside) {
+  if (looks_like_gguf(file)) return read_gguf_adapter(file);
+  AdapterSource source;
+  source.form = AdapterForm::lightning;
+  FULMAR_ASSIGN(std::optional<std::string> manifest, manifest_in(file));
+  FULMAR_ASSIGN(source.parts, tensors_in(file));
+  if (manifest) {
+    source.configuration = *std::move(manifest);
+    return source;
+  }
+  FULMAR_ASSIGN(source.form, form_by_names(source.parts));
+  if (source.form != AdapterForm::lightning) return source;
+  FULMAR_ASSIGN(source.checkpoint, beside());
+  source.digest = sha256_hex(as_text(file));
+  return source;
+}
+
+Error lacks_checkpoint() {
+  return invalid(
+      fmt::format("a training checkpoint of rwkv_lightning without its manifest (miss.json) inside; "
+                  "wanted its {} beside it",
+                  kCheckpointName));
+}
+
 Result<AdapterSource> open_file(const fs::path& path) {
   FULMAR_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
-  FULMAR_ASSIGN(AdapterSource source, adapter_in(file->bytes()));
+  FULMAR_ASSIGN(AdapterSource source, form_of(file->bytes(), [&]() -> Result<std::string> {
+                  const fs::path name = path.parent_path() / kCheckpointName;
+                  std::error_code error;
+                  if (!fs::exists(name, error)) return lacks_checkpoint();
+                  return read_file(name, kLargestManifest);
+                }));
   source.parts.files.push_back(std::move(file));
   source.key_major = path.extension() == ".st";
   return source;
@@ -140,18 +168,13 @@ Result<CheckpointParts> tensors_at(const fs::path& path) {
   return parts;
 }
 
-Result<AdapterSource> adapter_in(ByteSpan file) {
-  if (looks_like_gguf(file)) return read_gguf_adapter(file);
-  AdapterSource source;
-  FULMAR_ASSIGN(std::optional<std::string> manifest, manifest_in(file));
-  FULMAR_ASSIGN(source.parts, tensors_in(file));
-  if (manifest) {
-    source.form = AdapterForm::lightning;
-    source.configuration = *std::move(manifest);
-    return source;
-  }
-  FULMAR_ASSIGN(source.form, form_by_names(source.parts));
-  return source;
+Result<AdapterSource> adapter_in(ByteSpan file, const std::string& checkpoint) {
+  return form_of(file, [&]() -> Result<std::string> {
+    if (checkpoint.empty()) return lacks_checkpoint();
+    if (checkpoint.size() <= kLargestManifest) return checkpoint;
+    return invalid(fmt::format("{} has {} bytes; at most {} are read", kCheckpointName, checkpoint.size(),
+                               kLargestManifest));
+  });
 }
 
 Result<AdapterSource> open_adapter(const fs::path& path) {

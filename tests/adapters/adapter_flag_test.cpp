@@ -52,9 +52,9 @@ TEST(AdapterFlag, NamesComeFirst) {
 }
 
 TEST(AdapterFlag, WrongPartsAreNamed) {
-  EXPECT_EQ(refusal(""),
-            "adapter '': the path is empty; wanted PATH[,alpha=A][,scale=S][,init=FILE]");
-  EXPECT_EQ(refusal("a.pth,alfa=2"), "adapter 'a.pth,alfa=2': there is no 'alfa'; wanted alpha, scale or init");
+  EXPECT_EQ(refusal(""), "adapter '': the path is empty; wanted PATH[,alpha=A][,scale=S][,init=FILE]");
+  EXPECT_EQ(refusal("a.pth,alfa=2"),
+            "adapter 'a.pth,alfa=2': there is no 'alfa'; wanted alpha, scale or init");
   EXPECT_EQ(refusal("a.pth,alpha=2,alpha=2"), "adapter 'a.pth,alpha=2,alpha=2': alpha is given twice");
   EXPECT_EQ(refusal("a.pth,alpha=2,scale=2"),
             "adapter 'a.pth,alpha=2,scale=2': both alpha and scale are given; wanted one");
@@ -64,9 +64,10 @@ TEST(AdapterFlag, WrongPartsAreNamed) {
                   "'; wanted a number from -1000000 to 1000000");
   }
   EXPECT_EQ(refusal("a.pth,init="), "adapter 'a.pth,init=': init is empty; wanted a file");
-  EXPECT_EQ(refusal("a.pth", true),
-            "adapter 'a.pth': the name is ''; wanted NAME=PATH, the name of at most 128 letters, digits, '.', "
-            "'_' and '-'");
+  EXPECT_EQ(
+      refusal("a.pth", true),
+      "adapter 'a.pth': the name is ''; wanted NAME=PATH, the name of at most 128 letters, digits, '.', "
+      "'_' and '-'");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Adapter files of every container, and the configuration of Hugging Face PEFT in front of one: numbers that
 // fit their kind, or an error; and nothing that the model cannot take passes the comparison with it. A first
-// line that begins with '{' is the configuration of the tensors behind it.
+// line that begins with '{' is the configuration of the tensors behind it; that of a checkpoint says "0" as
+// their digest.
 #include <cmath>
 
 #include "adapters/fit.h"
@@ -34,6 +35,10 @@ Result<AdapterSource> source_of(ByteSpan file) {
   source.configuration = take_until(rest, "\n");
   source.form =
       source.configuration.find("miss") == std::string::npos ? AdapterForm::peft : AdapterForm::lightning;
+  if (source.configuration.find("miss_training_checkpoint") != std::string::npos) {
+    source.checkpoint = source.configuration;
+    source.digest = "0";
+  }
   FULMAR_ASSIGN(source.parts, tensors_in(std::as_bytes(std::span(rest))));
   return source;
 }
