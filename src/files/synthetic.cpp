@@ -389,4 +389,8 @@ std::unique_ptr<Checkpoint> synthetic_checkpoint(const SyntheticSpec& spec) {
   return make_checkpoint(std::move(parts));
 }
 
+void synthetic_numbers(std::string_view name, uint64_t seed, double amplitude, std::span<float> out) {
+  generate(hash_of(name, seed), {0, amplitude}, 0, out);
+}
+
 }  // namespace fulmar

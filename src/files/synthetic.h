@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -44,5 +45,8 @@ std::vector<std::string_view> synthetic_preset_names();
 // seed, so any program can make the same model. Runs on all cores; rounds from f32 to the spec's type. All
 // sizes of the spec, with the ranks of its version, must be positive. Null if the memory is not available.
 std::unique_ptr<Checkpoint> synthetic_checkpoint(const SyntheticSpec& spec);
+
+// Writes numbers uniform in ±amplitude by the same recipe, which any program can make the same.
+void synthetic_numbers(std::string_view name, uint64_t seed, double amplitude, std::span<float> out);
 
 }  // namespace fulmar
