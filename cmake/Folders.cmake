@@ -112,6 +112,9 @@ function(fulmar_tests)
       if(folder IN_LIST FULMAR_TESTED_ON_CPU)
         list(APPEND libraries fulmar_model fulmar_cpu)
       endif()
+      if(folder STREQUAL "tune")  # what reads the files that it writes
+        list(APPEND libraries fulmar_adapters)
+      endif()
       if(folder STREQUAL "gpu")  # what an engine does beside a model's steps
         list(APPEND libraries fulmar_engine)
       endif()
