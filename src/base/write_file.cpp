@@ -69,13 +69,54 @@ Status write_opened(const fs::path& path, std::string_view text, int flags) {
   return {};
 }
 
-// Returns 0, or errno of what failed. Streams keep no reason themselves: it is that of the last system call.
+// A file that keeps why it could first not be written: what its writer does afterwards may set errno.
+class ReasonedFile : public std::filebuf {
+ public:
+  // Returns errno of the first failure, or 0.
+  int reason() const { return reason_; }
+  // Keeps errno as the reason, unless `fine` or there is one. Returns `fine`.
+  bool keep_unless(bool fine) {
+    if (!fine && reason_ == 0) reason_ = errno != 0 ? errno : EIO;
+    return fine;
+  }
+
+ protected:
+  int_type overflow(int_type next) override {
+    errno = 0;
+    const int_type done = std::filebuf::overflow(next);
+    keep_unless(done != traits_type::eof());
+    return done;
+  }
+  std::streamsize xsputn(const char* bytes, std::streamsize count) override {
+    errno = 0;
+    const std::streamsize done = std::filebuf::xsputn(bytes, count);
+    keep_unless(done == count);
+    return done;
+  }
+  int sync() override {
+    errno = 0;
+    const int done = std::filebuf::sync();
+    keep_unless(done == 0);
+    return done;
+  }
+
+ private:
+  int reason_ = 0;
+};
+
+// Returns 0, or errno of what failed.
 int write_stream(const fs::path& path, FunctionRef<void(std::ostream&)> write) {
+  ReasonedFile file;
   errno = 0;
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  if (file) write(file);
-  if (file) file.close();
-  return file ? 0 : errno != 0 ? errno : EIO;
+  const bool opened = file.open(path, std::ios::out | std::ios::binary | std::ios::trunc) != nullptr;
+  if (!file.keep_unless(opened)) return file.reason();
+  std::ostream stream(&file);
+  write(stream);
+  const bool written = stream.good();
+  errno = 0;
+  file.keep_unless(file.close() != nullptr);
+  if (file.reason() == 0 && !written) return EIO;
+  return file.reason();
 }
 
 }  // namespace

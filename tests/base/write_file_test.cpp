@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <ostream>
 #include <string>
@@ -95,6 +98,32 @@ TEST_F(WriteFile, AWriterThatFailsLeavesTheOldFile) {
   expect_refused(status, path, "");
   EXPECT_EQ(content(path), "kept");
   EXPECT_EQ(files(), 1u);
+}
+
+// Writers do other things between and after their writes, such as drawing a bar of progress.
+TEST_F(WriteFile, TheReasonIsThatOfTheWriteThatFailed) {
+  constexpr size_t kMost = 100'000;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{kMost, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::vector<Status> done;
+  for (const size_t piece : {size_t{1}, size_t{1000}, 2 * kMost}) {
+    done.push_back(write_whole_file(folder_ / "file", [&](std::ostream& file) {
+      const std::string text(piece, 'x');
+      for (size_t written = 0; written < 2 * kMost; written += piece) {
+        file.write(text.data(), static_cast<std::streamsize>(piece));
+        errno = ENOTTY;
+      }
+      file.flush();
+      errno = ENOTTY;
+    }));
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, old_handler);
+  for (const Status& status : done) expect_refused(status, folder_ / "file", "File too large");
+  EXPECT_EQ(files(), 0u);
 }
 
 }  // namespace
