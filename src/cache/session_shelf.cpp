@@ -12,15 +12,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::string adapter_text(const std::string& adapter) {
-  return adapter.empty() ? "no adapter" : "adapter " + adapter;
-}
-
 // Fails (conflict) where a session's state and a request have different adapters.
 Status check_adapter(const std::string& id, const std::string& found, const std::string& wanted) {
   if (found == wanted) return {};
   return Error{ErrorKind::conflict, "session '" + session_id_of(id) + "' was computed with " +
-                                        adapter_text(found) + "; this request has " + adapter_text(wanted)};
+                                        adapter_words(found) + "; this request has " + adapter_words(wanted)};
 }
 
 }  // namespace

@@ -183,6 +183,10 @@ void convert_part(const std::byte* from, DType from_dtype, std::byte* to, DType 
 
 }  // namespace
 
+std::string adapter_words(const std::string& identity) {
+  return identity.empty() ? "no adapter" : "adapter " + identity;
+}
+
 std::vector<std::byte> encode_blob(const StateBlob& blob) {
   const StateLayout& layout = blob.layout;
   const std::string adapter = blob.adapter.empty() ? "" : fmt::format("adapter {}\n", blob.adapter);

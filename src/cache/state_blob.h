@@ -28,6 +28,9 @@ struct StateBlob {
   std::vector<std::byte> payload;  // layout.slot_bytes() long
 };
 
+// Names what a state was computed with, as errors do: "no adapter", or "adapter " and its identity.
+std::string adapter_words(const std::string& identity);
+
 std::vector<std::byte> encode_blob(const StateBlob& blob);
 
 // Checks magic, version, sizes, counts and checksums. Error corrupt: says which of them, found and wanted.

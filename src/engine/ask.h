@@ -73,12 +73,19 @@ struct StateLink {
   std::vector<MixtureMember> mixture;  // instead of all the above: such a row has no session
 };
 
+// What figures and pages tell of the adapter that a request has named.
+struct AdapterLabel {
+  std::string id, version;
+  double strength = 1;  // t; 0: the base model
+};
+
 // The adapter that a row is computed with.
 struct AdapterUse {
   std::shared_ptr<const DeviceAdapter> adapter;  // null: none. Kept until the row's last step is over
   float scale = 1;                               // t
   // Of what is changed: the adapter's version and t. Equal ones give equal states; empty: none.
   std::string identity;
+  std::shared_ptr<const AdapterLabel> label;  // null: none was named
 
   SequenceDeltas deltas() const {
     return adapter ? SequenceDeltas{&adapter->deltas(), scale} : SequenceDeltas();

@@ -58,6 +58,7 @@ Event finished_event(Sequence& sequence, const Tokenizer& tokenizer) {
   event.error = finish.error;
   event.wrote_session = finish.wrote_session;
   event.usage = sequence.usage;
+  event.usage.adapter = sequence.ask.adapter.label;
   event.usage.completion_tokens = static_cast<int64_t>(sequence.output.tokens_shown());
   event.prompt_scores = std::move(sequence.prompt_scores);
   for (TokenRecord& record : event.prompt_scores) record.bytes = tokenizer.bytes(record.token);

@@ -68,6 +68,7 @@ Status EngineLoop::submit(Request request) {
   record->id = request.rows.front().request_id;
   record->owner = std::move(request.owner);
   record->endpoint = std::move(request.endpoint);
+  record->adapter = request.rows.front().adapter.label;
   record->model = std::move(request.model);
   // Pausing saves one state; a mixture has several.
   record->resumable =

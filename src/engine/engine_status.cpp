@@ -67,6 +67,7 @@ RequestStatus status_of(const RequestRecord& request) {
   status.owner = request.owner;
   status.endpoint = request.endpoint;
   status.model = request.model;
+  status.adapter = request.adapter;
   status.created = request.created;
   status.rows = request.rows;
   status.waiting = request.rows_admitted == 0;
@@ -158,6 +159,7 @@ Status EngineLoop::resume_now(const Owner& owner, const std::string& request_id,
   record->owner = sequence->request->owner;
   record->endpoint = "server.resume";
   record->model = sequence->request->model;
+  record->adapter = sequence->request->adapter;
   record->resumable = true;
   record->listener = std::move(listener);
   record->held = sequence->request->held;
@@ -336,6 +338,7 @@ void EngineLoop::publish_stats() {
       slot.phase = phase_of(*sequence);
       slot.request_id = sequence->request->id;
       slot.owner = sequence->request->owner;
+      slot.adapter = sequence->ask.adapter.label;
       slot.prompt_tokens = static_cast<int64_t>(sequence->ask.prompt.size());
       slot.generated_tokens = static_cast<int64_t>(sequence->drawn.size());
     };

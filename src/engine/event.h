@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "ops/sampling.h"
 
 namespace fulmar {
+
+struct AdapterLabel;
 
 // How a row ended. Each family of routes tells its clients of all of them, by a switch without default.
 enum class FinishReason : uint8_t {
@@ -51,6 +54,7 @@ struct Usage {
   int64_t cached_tokens = 0;          // of prompt_tokens: from a prefix snapshot; or session tokens reused
   int64_t accepted_draft_tokens = 0;  // drafted tokens that would have been drawn
   int64_t rejected_draft_tokens = 0;  // drafted tokens that would not
+  std::shared_ptr<const AdapterLabel> adapter = nullptr;  // AdapterUse::label
 };
 
 struct Event {

@@ -25,6 +25,7 @@ struct RequestRecord {
   std::string owner;
   std::string endpoint;
   std::string model;
+  std::shared_ptr<const AdapterLabel> adapter;  // AdapterUse::label
   bool resumable = false;
   std::shared_ptr<Listener> listener;  // reset with its last event
   int64_t created = 0;                 // unix seconds

@@ -3,12 +3,15 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cache/prefix_cache.h"
 
 namespace fulmar {
+
+struct AdapterLabel;
 
 // The source of drafted tokens: earlier text of the row, its client's prediction, a draft model.
 enum class DraftSource : uint8_t { ngram, prediction, model };
@@ -35,8 +38,9 @@ struct RequestStatus {
   bool waiting = false;
   bool stop_requested = false;
   bool resumable = false;
-  std::string session;       // as its client named it
-  double prefill_speed = 0;  // tokens/s
+  std::string session;                                    // as its client named it
+  std::shared_ptr<const AdapterLabel> adapter = nullptr;  // AdapterUse::label
+  double prefill_speed = 0;                               // tokens/s
   double decode_speed = 0;
 };
 
@@ -47,7 +51,8 @@ struct SlotStatus {
   std::string request_id, owner;  // of the request
   int64_t prompt_tokens = 0;
   int64_t generated_tokens = 0;
-  bool hidden = false;  // another owner's: only told to be in use
+  std::shared_ptr<const AdapterLabel> adapter = nullptr;  // AdapterUse::label
+  bool hidden = false;                                    // another owner's: only told to be in use
 };
 
 struct EngineStats {

@@ -58,7 +58,7 @@ constexpr Family kAnthropic = Family::anthropic;
 
 // The fields of bodies that make text on every such route, and of those that several routes take. Streams of
 // kCounting's tell figures on request.
-constexpr FieldGroups kGenerating{&kModelFields,    &kRowFields,        &kStopFields,
+constexpr FieldGroups kGenerating{&kModelFields,    &kAdapterFields,    &kRowFields,       &kStopFields,
                                   &kSamplingFields, &kConstraintFields, &kWhitespaceFields};
 constexpr FieldGroups kCounting{{&kUsageFields}, kGenerating};
 constexpr FieldGroups kChat{{&kMessageFields, &kChatFields, &kSplitFields, &kToolFields, &kThinkFields,
@@ -69,20 +69,22 @@ constexpr FieldGroups kLightning{{&kMessageFields, &kContentsFields, &kChatField
                                  kCounting};
 constexpr FieldGroups kCompletion{{&kCompletionFields}, kCounting};
 constexpr FieldGroups kRaw{{&kContentsFields}, kCounting};
-constexpr FieldGroups kBigBatch{&kContentsFields, &kNoiseFields,      &kModelFields,      &kRowFields,
-                                &kStopFields,     &kConstraintFields, &kWhitespaceFields, &kUsageFields};
+constexpr FieldGroups kBigBatch{&kContentsFields,   &kNoiseFields,      &kModelFields,
+                                &kAdapterFields,    &kRowFields,        &kStopFields,
+                                &kConstraintFields, &kWhitespaceFields, &kUsageFields};
 constexpr FieldGroups kHoles{{&kHoleFields}, kCounting};
 constexpr FieldGroups kBranch{{&kBranchFields, &kContentsFields, &kSessionFields}, kCounting};
-constexpr FieldGroups kTranslate{&kTranslateFields, &kModelFields, &kConstraintFields, &kWhitespaceFields};
+constexpr FieldGroups kTranslate{&kTranslateFields, &kModelFields, &kAdapterFields, &kConstraintFields,
+                                 &kWhitespaceFields};
 constexpr FieldGroups kResponse{
     {&kResponseFields, &kAccountFields, &kFlatToolFields, &kThinkFields, &kWordingFields}, kGenerating};
-constexpr FieldGroups kMessages{&kConversationFields, &kMessagesFields, &kModelFields, &kRowFields,
-                                &kSamplingFields,     &kToolFields,     &kThinkFields, &kConstraintFields,
-                                &kWhitespaceFields,   &kWordingFields};
-constexpr FieldGroups kOllamaChat{&kOllamaChatFields, &kOllamaFields, &kToolFields, &kConstraintFields,
-                                  &kWhitespaceFields};
-constexpr FieldGroups kOllamaGenerate{&kOllamaGenerateFields, &kOllamaFields, &kConstraintFields,
-                                      &kWhitespaceFields};
+constexpr FieldGroups kMessages{&kConversationFields, &kMessagesFields,   &kModelFields,  &kAdapterFields,
+                                &kRowFields,          &kSamplingFields,   &kToolFields,   &kThinkFields,
+                                &kConstraintFields,   &kWhitespaceFields, &kWordingFields};
+constexpr FieldGroups kOllamaChat{&kOllamaChatFields, &kOllamaFields,     &kAdapterFields,
+                                  &kToolFields,       &kConstraintFields, &kWhitespaceFields};
+constexpr FieldGroups kOllamaGenerate{&kOllamaGenerateFields, &kOllamaFields, &kAdapterFields,
+                                      &kConstraintFields, &kWhitespaceFields};
 
 // What several routes answer.
 constexpr std::string_view kJson = "application/json";
@@ -129,11 +131,11 @@ constexpr RouteNote kNotes[] = {
     {ollama_generate, "Answers a prompt, as Ollama does", kOllamaGenerate, kOllamaAnswers},
     {embed_for_ollama,
      "Vectors of texts, as Ollama gives them",
-     {&kEmbedFields, &kVectorFields, &kModelFields},
+     {&kEmbedFields, &kVectorFields, &kModelFields, &kAdapterFields},
      {&kOllamaEmbeddings, {}, kJson, false, "409"}},
     {embed_one_for_ollama,
      "The vector of one text, as Ollama gives it",
-     {&kEmbedOneFields, &kModelFields},
+     {&kEmbedOneFields, &kModelFields, &kAdapterFields},
      {&kOllamaEmbedding, {}, kJson, false, "409"}},
     {ollama_tags, "Models that are loaded", {}, {&kOllamaModels}},
     {ollama_running, "Models that run", {}, {&kOllamaModels}},
@@ -229,7 +231,7 @@ constexpr RouteNote kNotes[] = {
     {refuse_adapters, "Adapters, which this server does not have", {}, {{}, {}, kJson, false, "501"}},
     {embed_texts,
      "Vectors of texts",
-     {&kEmbedFields, &kVectorFields, &kEncodingFields, &kModelFields},
+     {&kEmbedFields, &kVectorFields, &kEncodingFields, &kModelFields, &kAdapterFields},
      {&kEmbeddingList, {}, kJson, false, "409"}},
     {tokenize, "Text to ids", {&kTokenizeFields, &kModelFields}, {&kTokens}},
     {detokenize, "Ids to text", {&kDetokenizeFields, &kModelFields}, {&kContent}},

@@ -267,6 +267,7 @@ void Server::replace_keys(std::vector<ApiKey> keys) {
   warn_of_patterns(keys);
   impl_->service().keys->replace(std::move(keys), std::chrono::steady_clock::now());
 }
+AdapterRegistry& Server::adapters() { return *impl_->service().families.adapters; }
 bool Server::stop() { return impl_->stop(impl_->grace()); }
 bool Server::stop(std::chrono::milliseconds grace) { return impl_->stop(grace); }
 

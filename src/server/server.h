@@ -12,6 +12,8 @@
 
 namespace fulmar {
 
+class AdapterRegistry;
+
 class Server {
  public:
   // Starts a server. The registry, the engines and tokenizers of its models, and `admin` must outlive it.
@@ -30,6 +32,9 @@ class Server {
   void loaded();
   // Puts `keys` in the place of those that the server began with. Only for a server that began with some.
   void replace_keys(std::vector<ApiKey> keys);
+
+  // Returns the adapters that requests may name.
+  AdapterRegistry& adapters();
 
   // Answers /health with 503 and goes on for options.drain_delay; then accepts no connections, answers what
   // still comes on open ones, lets requests finish for at most options.grace, refuses and cancels the rest,

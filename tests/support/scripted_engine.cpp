@@ -291,6 +291,7 @@ void ScriptedEngine::advance(Running& running, Row& row, std::vector<Event>& eve
   event.kind = Event::Kind::finished;
   event.usage.prompt_tokens = static_cast<int64_t>(row.ask.prompt.size());
   event.usage.completion_tokens = row.said;
+  event.usage.adapter = row.ask.adapter.label;
   event.usage.accepted_draft_tokens = row.script.accepted;
   event.usage.rejected_draft_tokens = row.script.rejected;
   if (running.cut) {

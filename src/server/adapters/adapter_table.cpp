@@ -90,7 +90,7 @@ Found named_by(const std::vector<AdapterEntry>& table, const Owner& owner, const
   if (!wish.id.empty()) {
     const AdapterEntry* entry = find_adapter(table, owner, wish.id);
     if (!entry) return refused("unknown adapter id", "adapter_id");
-    all.push_back({entry, 1, "adapter_id"});
+    all.push_back({entry, wish.strength.value_or(1), "adapter_id"});
   }
   if (!wish.by_model_name.empty()) {
     const AdapterEntry* entry = find_adapter(table, owner, wish.by_model_name);

@@ -51,6 +51,7 @@ struct AdapterWish {
   std::string version;                             // adapter_version; empty: not said
   std::optional<double> scale;                     // adapter_scale: takes the place of s; 0: the base
   std::optional<std::vector<ListedAdapter>> list;  // lora; each scale multiplies s
+  std::optional<double> strength;                  // t of `id`, where it was decided before
   std::string by_model_name;                       // the adapter that the field `model` named; empty: none
 };
 

@@ -13,9 +13,12 @@ std::string public_id(const std::string& id) {
   return "toolu_" + (id.starts_with(kOwn) ? id.substr(kOwn.size()) : id);
 }
 
-void write_usage(JsonWriter& json, int64_t input, int64_t cached, int64_t output) {
-  json.key("usage").begin_object().member("input_tokens", input).member("cache_creation_input_tokens", 0);
-  json.member("cache_read_input_tokens", cached).member("output_tokens", output).end_object();
+void write_message_usage(JsonWriter& json, const Totals& totals) {
+  json.key("usage").begin_object().member("input_tokens", totals.prompt_tokens - totals.cached_tokens);
+  json.member("cache_creation_input_tokens", 0).member("cache_read_input_tokens", totals.cached_tokens);
+  json.member("output_tokens", totals.completion_tokens);
+  write_adapter(json, totals.adapter);
+  json.end_object();
 }
 
 }  // namespace
@@ -136,7 +139,7 @@ void MessagesWriter::write_opening(int32_t, std::vector<std::string>& events) {
   json.key("message");
   begin_message(json);
   json.end_array().key("stop_reason").null().key("stop_sequence").null();
-  write_usage(json, facts_.prompt_tokens, 0, 0);
+  write_message_usage(json, {.prompt_tokens = facts_.prompt_tokens});
   events.push_back(json.end_object().end_object().take());
 }
 
@@ -156,8 +159,7 @@ void MessagesWriter::write_closing(const Totals& totals, std::vector<std::string
   json.key("delta").begin_object();
   write_reason(json);
   json.end_object();
-  write_usage(json, totals.prompt_tokens - totals.cached_tokens, totals.cached_tokens,
-              totals.completion_tokens);
+  write_message_usage(json, totals);
   events.push_back(json.end_object().take());
   events.push_back(begin_event("message_stop").end_object().take());
 }
@@ -171,8 +173,7 @@ std::string MessagesWriter::write_whole(std::vector<Choice> choices, const Total
   for (const Block& block : blocks_) write_block(json, block, true);
   json.end_array();
   write_reason(json);
-  write_usage(json, totals.prompt_tokens - totals.cached_tokens, totals.cached_tokens,
-              totals.completion_tokens);
+  write_message_usage(json, totals);
   return json.end_object().take();
 }
 

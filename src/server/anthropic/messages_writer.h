@@ -10,6 +10,7 @@
 #include "server/core/shape.h"
 #include "server/generate/tool_calls.h"
 #include "server/generate/writer.h"
+#include "server/generate/writer_parts.h"
 
 namespace fulmar {
 
@@ -26,8 +27,10 @@ inline constexpr JsonShape kBlock{
                        R"({"type":"=thinking","thinking":"string","signature":"string"},)"
                        R"({"type":"=tool_use","id":"string","name":"string","input":{"*":"any"}}]})"};
 inline constexpr JsonShape kMessageUsage{
-    "anthropic.usage", R"({"input_tokens":"integer","cache_creation_input_tokens":"integer",)"
-                       R"("cache_read_input_tokens":"integer","output_tokens":"integer"})"};
+    "anthropic.usage",
+    R"({"input_tokens":"integer","cache_creation_input_tokens":"integer",)"
+    R"("cache_read_input_tokens":"integer","output_tokens":"integer","adapter?":"@adapter"})",
+    &kAdapterTold};
 inline constexpr JsonShape kMessage{
     "anthropic.message",
     R"({"id":"string","type":"=message","role":"=assistant","model":"string",)"

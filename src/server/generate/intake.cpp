@@ -15,6 +15,7 @@
 #include "server/core/warnings.h"
 #include "server/generate/answer_rules.h"
 #include "server/generate/constraint_fields.h"
+#include "server/generate/named_model.h"
 #include "server/generate/session_ids.h"
 
 namespace fulmar {
@@ -108,7 +109,8 @@ StopRules stops_of(const Submission& submission, std::optional<int32_t> end) {
   return stop;
 }
 
-std::vector<Ask> make_asks(Submission& submission, const std::shared_ptr<Constraint>& constraint) {
+std::vector<Ask> make_asks(Submission& submission, const std::shared_ptr<Constraint>& constraint,
+                           const AdapterUse& adapter) {
   const Generation& generation = submission.generation;
   std::optional<int32_t> end;  // what may end a constrained row
   for (const int32_t id : generation.stop.ids) {
@@ -135,6 +137,7 @@ std::vector<Ask> make_asks(Submission& submission, const std::shared_ptr<Constra
       ask.prediction = generation.prediction;
       ask.score_prompt = submission.score_prompt;
       ask.state = submission.state;
+      ask.adapter = adapter;
       ask.state.mixture = submission.model->mixture;
       if (ask.state.mixture.empty()) ask.state.initial_state = submission.model->initial_state;
     }
@@ -189,35 +192,87 @@ ApiError submit_fault(const Error& error) {
   return fault;
 }
 
+ReplyOptions reply_options(const Call& call, const Submission& submission,
+                           std::vector<std::string> warnings) {
+  ReplyOptions options;
+  options.request_id = submission.request_id;
+  options.stream = submission.generation.stream;
+  options.chunk_size = submission.generation.chunk_size;
+  options.rows_per_prompt = submission.rows_per_prompt;
+  options.rows = static_cast<int32_t>(submission.prompts.size()) * submission.rows_per_prompt;
+  options.padded = submission.generation.pad_zero;
+  options.refuse_if_never_run = submission.refuse_if_never_run;
+  options.split = split_of(submission);
+  options.warnings = std::move(warnings);
+  const std::vector<std::string>& unkept = call.unkept().warnings;
+  options.warnings.insert(options.warnings.end(), unkept.begin(), unkept.end());
+  add_idle(submission, options.warnings);
+  if (!submission.state.read_session.empty() && !submission.state.servers_own) {
+    for (std::string& text : warnings_of_sessions(call.service().options)) {
+      options.warnings.push_back(std::move(text));
+    }
+  }
+  return options;
+}
+
+// A submission in which no fault was found.
+struct CheckedSubmission {
+  Submission submission;
+  std::shared_ptr<Constraint> constraint;  // null: any text
+  ReplyOptions options;
+  std::unique_ptr<Writer> writer;
+};
+
+// Submits the rows to the engine, which answers the call.
+void hand_over(const std::shared_ptr<Call>& call, CheckedSubmission checked, const AdapterUse& adapter) {
+  Submission& submission = checked.submission;
+  Engine& engine = *submission.model->engine;
+  const bool resumable = checked.options.stream && checked.options.rows == 1;
+  const auto reply =
+      std::make_shared<Reply>(call, std::move(checked.options), std::move(checked.writer), submission.model);
+  Request request{.owner = call->owner().name,
+                  .rows = make_asks(submission, checked.constraint, adapter),
+                  .listener = reply,
+                  .endpoint = submission.endpoint,
+                  .model = submission.model_name,
+                  .resumable = resumable,
+                  .held = std::move(submission.held)};
+  if (const Status accepted = engine.submit(std::move(request)); !accepted) {
+    return call->fail(submit_fault(accepted.error()));
+  }
+  reply->watch_client();
+}
+
 }  // namespace
 
 ApiError no_model_loaded() { return {503, "No model loaded", {}, "model_not_loaded", {}}; }
 
 ServedModelPtr pick_model(const Call& call, Fields& fields) {
-  return pick_model(call.service(), call.owner(), fields, call.request().headers.get(kStateHeader));
+  return pick_model(call.service(), call.owner(), fields,
+                    {.state = call.request().headers.get(kStateHeader)});
 }
 
 ServedModelPtr pick_model(const Service& service, const Owner& owner, Fields& fields,
-                          std::string_view state_header) {
+                          const ModelHints& hints) {
   const std::string name = model_name(fields, {});
-  if (fields.present(kModelFields["adapter_id"]))
-    fields.fail({501, kNoAdapters, "adapter_id", "unsupported", {}});
-  if (fields.failed()) return nullptr;
-  const ModelRegistry& models = service.models;
+  AdapterWish wish = hints.adapter ? *hints.adapter : read_adapter_wish(fields);
   const std::string state =
-      text_or_header(fields, kModelFields["state_id"], kStateHeader, std::string(state_header));
+      text_or_header(fields, kModelFields["state_id"], kStateHeader, std::string(hints.state));
   check_length(fields, "state_id", state, kLongestModelName);
   if (fields.failed()) return nullptr;
-  ServedModelPtr model = models.find(owner, name, service.options.strict_model);
-  if (model && state.empty()) return reweighted(fields, std::move(model));
-  if (model) {
-    ServedModelPtr started = models.with_state(owner, model, state);
-    if (!started) {
+  ServedModelPtr model = named_model(service, owner, name, service.options.strict_model,
+                                     hints.adapter ? nullptr : &wish.by_model_name);
+  if (model && !state.empty()) {
+    model = service.models.with_state(owner, model, state);
+    if (!model) {
       fields.fail({404, fmt::format("The state '{}' does not exist", state), "state_id", "not_found", {}});
+      return nullptr;
     }
-    return reweighted(fields, std::move(started));
   }
-  if (models.empty()) {
+  if (model) model = reweighted(fields, std::move(model));
+  if (model) return adapted(service, owner, fields, model, wish);
+  if (fields.failed()) return nullptr;
+  if (service.models.empty()) {
     fields.fail(no_model_loaded());
   } else {
     fields.fail({404, fmt::format("The model '{}' does not exist", name), "model", "model_not_found", {}});
@@ -242,10 +297,12 @@ std::optional<ApiError> make_request(Service& service, Submission submission, Re
   if (auto fault = size_fault(submission, service.options.limits)) return fault;
   CompiledRules rules;
   if (auto fault = constrain(service, submission.owner, submission, rules)) return fault;
+  AdapterUse adapter;
+  if (auto fault = lease_adapter(service, submission.model, adapter)) return fault;
   warnings.insert(warnings.end(), rules.warnings.begin(), rules.warnings.end());
   add_idle(submission, warnings);
   request.owner = submission.owner;
-  request.rows = make_asks(submission, rules.constraint);
+  request.rows = make_asks(submission, rules.constraint, adapter);
   request.endpoint = submission.endpoint;
   request.model = submission.model_name;
   return std::nullopt;
@@ -274,43 +331,17 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   if (call->unkept().fault) return call->fail(*call->unkept().fault);
   CompiledRules rules;
   if (const auto fault = constrain(service, call->owner().name, submission, rules)) return call->fail(*fault);
-
-  ReplyOptions options;
-  options.request_id = submission.request_id;
-  options.stream = submission.generation.stream;
-  options.chunk_size = submission.generation.chunk_size;
-  options.rows_per_prompt = submission.rows_per_prompt;
-  options.rows = static_cast<int32_t>(submission.prompts.size()) * submission.rows_per_prompt;
-  options.padded = submission.generation.pad_zero;
-  options.refuse_if_never_run = submission.refuse_if_never_run;
-  options.split = split_of(submission);
-  options.warnings = std::move(rules.warnings);
-  const std::vector<std::string>& unkept = call->unkept().warnings;
-  options.warnings.insert(options.warnings.end(), unkept.begin(), unkept.end());
-  add_idle(submission, options.warnings);
-  if (!submission.state.read_session.empty() && !submission.state.servers_own) {
-    for (std::string& text : warnings_of_sessions(service.options)) {
-      options.warnings.push_back(std::move(text));
-    }
-  }
+  ReplyOptions options = reply_options(*call, submission, std::move(rules.warnings));
   int64_t prompt_tokens = 0;
   for (const auto& prompt : submission.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
   if (const auto refused = call->take_rows(options.rows, prompt_tokens)) return call->fail(*refused);
-  Engine& engine = *submission.model->engine;
-  const bool resumable = options.stream && options.rows == 1;
-  const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), submission.model);
-
-  Request request{.owner = call->owner().name,
-                  .rows = make_asks(submission, rules.constraint),
-                  .listener = reply,
-                  .endpoint = submission.endpoint,
-                  .model = submission.model_name,
-                  .resumable = resumable,
-                  .held = std::move(submission.held)};
-  if (const Status accepted = engine.submit(std::move(request)); !accepted) {
-    return call->fail(submit_fault(accepted.error()));
-  }
-  reply->watch_client();
+  const ServedModelPtr model = submission.model;
+  // Shared, because std::function has to be copyable.
+  const auto checked = std::make_shared<CheckedSubmission>(CheckedSubmission{
+      std::move(submission), std::move(rules.constraint), std::move(options), std::move(writer)});
+  with_adapter_ready(call, model, [call, checked](const AdapterUse& adapter) {
+    hand_over(call, std::move(*checked), adapter);
+  });
 }
 
 const JsonObject* read_metadata(Fields& fields) {

@@ -12,6 +12,7 @@
 #include "engine/ask.h"
 #include "server/core/call.h"
 #include "server/core/fields.h"
+#include "server/generate/adapter_fields.h"
 #include "server/generate/answer_rules.h"
 #include "server/generate/generation.h"
 #include "server/generate/reply.h"
@@ -22,24 +23,29 @@
 
 namespace fulmar {
 
-// What pick_model reads, and what OpenAI's routes do of whose a request is.
+// What pick_model reads beside kAdapterFields, and what OpenAI's routes do of whose a request is.
 inline constexpr FieldTable kModelFields{
     "model",
-    {{"model", Takes::text(), "a loaded model; unknown names mean the default one unless --strict-model"},
+    {{"model", Takes::text(),
+      "a loaded model or an adapter of one; unknown names mean the default model unless --strict-model"},
      {"state_id", Takes::text(), "tuned state that the answer starts from"},
-     {"adapter_id", Takes::any(), "refused: there are no adapters"},
      {"mrss_gatingweight", Takes::numbers(), "weights of the states that a mixture is made of"}}};
 inline constexpr FieldTable kAccountFields{
     "account",
     {{"metadata", Takes::object("any"), "at most 16 texts"},
      {"service_tier", Takes::word("auto default flex scale priority"), "all are served alike"}}};
 
-// Finds the model that the request names, with its tuned state or mixture of states, from the fields `model`,
-// `state_id` (or its header) and `mrss_gatingweight`. Null, with the fault in `fields`, when there is none.
+// Finds the model that the request names, with its tuned state or mixture of states and its adapter, from the
+// fields `model`, `state_id` (or its header), `mrss_gatingweight` and kAdapterFields. Null, with the fault in
+// `fields`, when there is none.
 ServedModelPtr pick_model(const Call& call, Fields& fields);
-// Finds it likewise, with the value of the header X-RWKV-State-Id.
+// What is said of the model elsewhere than in the body.
+struct ModelHints {
+  std::string_view state;                // the header X-RWKV-State-Id; empty: none
+  const AdapterWish* adapter = nullptr;  // in place of kAdapterFields; null: read those
+};
 ServedModelPtr pick_model(const Service& service, const Owner& owner, Fields& fields,
-                          std::string_view state_header);
+                          const ModelHints& hints);
 // Makes the answer to requests that need a model while none is loaded.
 ApiError no_model_loaded();
 // Reads the field `model`, of at most 256 bytes; `otherwise` when absent or empty.
@@ -92,7 +98,8 @@ struct Submission {
 std::optional<ReasoningMode> split_of(const Submission& submission);
 
 // Makes the rows of a background submission, which no call waits for, owned by submission.owner and still
-// without a listener. Adds to `warnings` what has no effect. Returns the fault if there is one.
+// without a listener. Adds to `warnings` what has no effect. Returns the fault if there is one. Blocks as
+// lease_adapter() does.
 std::optional<ApiError> make_request(Service& service, Submission submission, Request& request,
                                      std::vector<std::string>& warnings);
 // Submits them to the engine; returns the fault if it refuses them.

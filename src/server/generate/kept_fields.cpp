@@ -201,13 +201,14 @@ void KeptFields::note_unknown(const Part& part, UnreadMembers& unread) const {
 // Looks for each known field that the route does not keep.
 void KeptFields::judge(const Part& part, UnkeptFields& found, UnreadMembers& unread) const {
   for (const KnownField& field : vocabulary_) {
+    if (part.uses.rule == FieldRule::told && field.way != Unkept::refused_everywhere) continue;
     const JsonValue* value =
         part.uses.names.contains(field.name) ? nullptr : member_at(part.object, field.name);
     if (!value) continue;
     const std::string shown = part.prefix + std::string(field.name);
     if ((found.fault = word_fault(field, shown, *value))) return;
     if (field.way == Unkept::checked || !asks_for_something(*value, field.neutral)) continue;
-    if (field.way == Unkept::refused) {
+    if (field.way == Unkept::refused || field.way == Unkept::refused_everywhere) {
       found.fault = unkept(shown, *value);
       return;
     }
@@ -224,7 +225,7 @@ void KeptFields::check_part(const Part& part, UnkeptFields& found, UnreadMembers
       return;
     }
   }
-  if (part.uses.rule == FieldRule::judged) judge(part, found, unread);
+  if (part.uses.rule != FieldRule::refused) judge(part, found, unread);
   for (const auto& [name, shape] : part.uses.shapes) {
     if (const JsonValue* value = part.object.find(name))
       find_unread(*value, *shape, part.prefix + std::string(name), unread);

@@ -23,7 +23,7 @@ namespace fulmar {
 enum class FieldRule : uint8_t {
   judged,   // makes something of a text: each known field in its way, keys that nobody knows are told of
   refused,  // steers, stores or administers: all of them, since what is done would be another thing
-  told,     // reads or counts: all of them
+  told,     // reads or counts: all of them, but for those that are refused everywhere
 };
 
 FieldRule field_rule(const Route& route);

@@ -11,8 +11,9 @@ namespace fulmar {
 // What becomes of a field where a route does not keep it.
 enum class Unkept : uint8_t {
   refused,
-  told,     // in the warnings of the answer
-  checked,  // nothing: whichever of its words is said, the answer is the same
+  refused_everywhere,  // where tokens are counted and texts are taken apart, too
+  told,                // in the warnings of the answer
+  checked,             // nothing: whichever of its words is said, the answer is the same
 };
 
 // `of.member` for a member of an object.

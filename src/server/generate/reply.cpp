@@ -256,6 +256,7 @@ Totals Reply::totals() const {
   for (size_t i = 0; i < rows_.size(); ++i) {
     const Usage& usage = rows_[i].choice.usage;
     sums.completion_tokens += usage.completion_tokens;
+    sums.adapter = usage.adapter;
     sums.reasoning_tokens += rows_[i].reasoning_tokens;
     sums.accepted_draft_tokens += usage.accepted_draft_tokens;
     sums.rejected_draft_tokens += usage.rejected_draft_tokens;

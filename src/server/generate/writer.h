@@ -59,7 +59,16 @@ struct Totals {
   int64_t cached_tokens = 0;
   int64_t reasoning_tokens = 0;  // of the completion, with the closing tag; 0 unless the answer is split
   int64_t accepted_draft_tokens = 0, rejected_draft_tokens = 0;  // of speculative decoding
+  std::shared_ptr<const AdapterLabel> adapter = nullptr;         // which the request named
 };
+
+// Returns those of a lone row, whose text is not split.
+inline Totals totals_of(const Usage& usage) {
+  return {.prompt_tokens = usage.prompt_tokens,
+          .completion_tokens = usage.completion_tokens,
+          .cached_tokens = usage.cached_tokens,
+          .adapter = usage.adapter};
+}
 
 // How far the text of a row that is paused has been taken apart.
 struct PausedRow {

@@ -4,6 +4,8 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "engine/ask.h"
+
 namespace fulmar {
 namespace {
 
@@ -57,6 +59,14 @@ JsonWriter begin_list() {
   return json;
 }
 
+void write_adapter(JsonWriter& json, const std::shared_ptr<const AdapterLabel>& label) {
+  constexpr size_t kShownDigits = 8;
+  if (!label) return;
+  json.key("adapter").begin_object().member("id", label->id);
+  json.member("version", std::string_view(label->version).substr(0, kShownDigits));
+  json.member("strength", label->strength).end_object();
+}
+
 void write_usage(JsonWriter& json, const Totals& totals) {
   json.key("usage")
       .begin_object()
@@ -79,6 +89,7 @@ void write_usage(JsonWriter& json, const Totals& totals) {
     }
     json.end_object();
   }
+  write_adapter(json, totals.adapter);
   json.end_object();
 }
 

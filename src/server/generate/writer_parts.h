@@ -26,12 +26,19 @@ std::string time_text(std::chrono::system_clock::time_point at);
 void write_head(JsonWriter& json, const AnswerHead& head);
 // Opens {"object":"list","data":[, as lists of every family begin.
 JsonWriter begin_list();
+// The member "adapter": what an answer was made with.
+inline constexpr JsonShape kAdapterTold{"adapter",
+                                        R"({"id":"string","version":"string","strength":"number"})"};
+// Writes it, with the first digits of the version; nothing where no adapter was named.
+void write_adapter(JsonWriter& json, const std::shared_ptr<const AdapterLabel>& label);
 // The member "usage".
 inline constexpr JsonShape kUsage{
-    "usage", R"({"prompt_tokens":"integer","completion_tokens":"integer","total_tokens":"integer",)"
-             R"("prompt_tokens_details?":{"cached_tokens":"integer"},"completion_tokens_details?":)"
-             R"({"reasoning_tokens?":"integer","accepted_prediction_tokens?":"integer",)"
-             R"("rejected_prediction_tokens?":"integer"}})"};
+    "usage",
+    R"({"prompt_tokens":"integer","completion_tokens":"integer","total_tokens":"integer",)"
+    R"("prompt_tokens_details?":{"cached_tokens":"integer"},"completion_tokens_details?":)"
+    R"({"reasoning_tokens?":"integer","accepted_prediction_tokens?":"integer",)"
+    R"("rejected_prediction_tokens?":"integer"},"adapter?":"@adapter"})",
+    &kAdapterTold};
 void write_usage(JsonWriter& json, const Totals& totals);
 // Makes the event between the last piece and [DONE] that clients ask for with stream_options.include_usage.
 std::string usage_event(const AnswerHead& head, const Totals& totals);

@@ -40,7 +40,7 @@ std::string_view stop_type(const Ending& ending) {
 }  // namespace
 
 std::string LlamaWriter::last_part(int32_t index, const std::string& content, const Ending& ending,
-                                   int64_t prompt_tokens, int64_t tokens, int64_t cached) const {
+                                   const Totals& totals) const {
   const auto now = std::chrono::steady_clock::now();
   const auto first = first_.value_or(begun_);
   JsonWriter json;
@@ -51,12 +51,14 @@ std::string LlamaWriter::last_part(int32_t index, const std::string& content, co
       .begin_array()
       .end_array();
   json.member("id_slot", -1).member("stop", true).member("model", facts_.model);
-  json.member("tokens_predicted", tokens)
-      .member("tokens_evaluated", prompt_tokens)
-      .member("tokens_cached", cached);
+  json.member("tokens_predicted", totals.completion_tokens)
+      .member("tokens_evaluated", totals.prompt_tokens)
+      .member("tokens_cached", totals.cached_tokens);
   json.member("truncated", is_cut(ending.reason)).member("stop_type", stop_type(ending));
   json.member("stopping_word", ending.stop_text.value_or(std::string())).member("prompt", facts_.prompt);
-  write_timings(json, prompt_tokens, milliseconds(first - begun_), tokens, milliseconds(now - first));
+  write_timings(json, totals.prompt_tokens, milliseconds(first - begun_), totals.completion_tokens,
+                milliseconds(now - first));
+  write_adapter(json, totals.adapter);
   return json.end_object().take();
 }
 
@@ -75,8 +77,7 @@ void LlamaWriter::write_piece(const Piece& piece, std::vector<std::string>& even
 
 void LlamaWriter::write_closing(const Totals& totals, std::vector<std::string>& events) {
   for (size_t i = 0; i < endings_.size(); ++i) {
-    events.push_back(last_part(static_cast<int32_t>(i), {}, endings_[i], totals.prompt_tokens,
-                               totals.completion_tokens, totals.cached_tokens));
+    events.push_back(last_part(static_cast<int32_t>(i), {}, endings_[i], totals));
   }
 }
 
@@ -85,8 +86,7 @@ std::string LlamaWriter::write_whole(std::vector<Choice> choices, const Totals&)
   for (size_t i = 0; i < choices.size(); ++i) {
     const Choice& choice = choices[i];
     if (i > 0) list += ",";
-    list += last_part(static_cast<int32_t>(i), choice.content, choice.ending, choice.usage.prompt_tokens,
-                      choice.usage.completion_tokens, choice.usage.cached_tokens);
+    list += last_part(static_cast<int32_t>(i), choice.content, choice.ending, totals_of(choice.usage));
   }
   return facts_.several ? "[" + list + "]" : list;
 }

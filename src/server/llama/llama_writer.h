@@ -8,6 +8,7 @@
 
 #include "server/core/shape.h"
 #include "server/generate/writer.h"
+#include "server/generate/writer_parts.h"
 
 namespace fulmar {
 
@@ -25,7 +26,9 @@ inline constexpr JsonShape kLlamaLast{
     R"({"index":"integer","content":"string","tokens":["integer"],"id_slot":"integer","stop":true,)"
     R"("model":"string","tokens_predicted":"integer","tokens_evaluated":"integer",)"
     R"("tokens_cached":"integer","truncated":"boolean","stop_type":"=limit|=word|=eos|=none",)"
-    R"("stopping_word":"string","prompt":"string","timings":{"*":"number"},"warnings?":["string"]})"};
+    R"("stopping_word":"string","prompt":"string","timings":{"*":"number"},"adapter?":"@adapter",)"
+    R"("warnings?":["string"]})",
+    &kAdapterTold};
 // An answer to several prompts.
 inline constexpr JsonShape kLlamaList{"llama.list", R"(["@llama.last"])", &kLlamaLast};
 
@@ -42,7 +45,7 @@ class LlamaWriter : public Writer {
 
  private:
   std::string last_part(int32_t index, const std::string& content, const Ending& ending,
-                        int64_t prompt_tokens, int64_t tokens, int64_t cached) const;
+                        const Totals& totals) const;
 
   const LlamaFacts facts_;
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();

@@ -90,6 +90,16 @@ ServedModelPtr with_mixture(const ServedModelPtr& model, std::vector<MixtureMemb
   return {variant, &variant->facts};
 }
 
+ServedModelPtr with_adapter(const ServedModelPtr& model, std::shared_ptr<const AdapterChoice> adapter,
+                            const std::string& initial_state) {
+  auto variant = std::make_shared<Variant>(Variant{model, *model});
+  ServedModel& facts = variant->facts;
+  if (facts.plain.expired()) facts.plain = model;
+  facts.adapter = std::move(adapter);
+  if (!initial_state.empty()) facts.initial_state = initial_state;
+  return {variant, &facts};
+}
+
 void ModelRegistry::add(ServedModelPtr model, std::vector<TunedState> states) {
   std::lock_guard lock(mutex_);
   take_out(model->id);

@@ -20,6 +20,7 @@
 namespace fulmar {
 
 class AdapterShelf;
+struct AdapterChoice;
 
 // Memory of a device that a model runs on.
 struct DeviceMemory {
@@ -59,8 +60,10 @@ struct ServedModel {
   std::optional<double> default_top_p;
   // Name in the engine of the tuned state that rows start from unless they continue a session.
   std::string initial_state;
-  std::vector<MixtureMember> mixture;      // when that state is a mixture: what it consists of
-  std::weak_ptr<const ServedModel> plain;  // with an initial state: the model without one
+  std::vector<MixtureMember> mixture;  // when that state is a mixture: what it consists of
+  // The adapter that rows are computed with (server/adapters/adapter_table.h); null: none was named.
+  std::shared_ptr<const AdapterChoice> adapter;
+  std::weak_ptr<const ServedModel> plain;  // with an initial state or an adapter: the model without
 };
 
 // A tuned state of a model. Its numbers are in the model's engine, under engine_name().
@@ -86,6 +89,10 @@ Result<std::vector<MixtureMember>> weighted(std::vector<MixtureMember> members,
                                             const std::vector<double>& weights);
 // Returns the same model with another mixture; the result keeps `model` alive.
 ServedModelPtr with_mixture(const ServedModelPtr& model, std::vector<MixtureMember> mixture);
+// Returns the same model with an adapter, whose fresh rows start from the engine's state of that name (empty:
+// as before); the result keeps `model` alive.
+ServedModelPtr with_adapter(const ServedModelPtr& model, std::shared_ptr<const AdapterChoice> adapter,
+                            const std::string& initial_state);
 
 // Thread-safe. The default model is the one added last. A model that was replaced or removed is leaving until
 // its last request has gone: nobody finds it any more, but its figures count.

@@ -66,8 +66,9 @@ JsonValue translated(Fields& fields) {
   own.take(fields, kSessionFields["session_id"]);
   own.take(fields, kOllamaFields["state_id"]);
   own.take(fields, kOllamaFields["chat_template_kwargs"]);
-  for (const FieldGroup* group : {static_cast<const FieldGroup*>(&kToolFields),
-                                  static_cast<const FieldGroup*>(&kWhitespaceFields), &kConstraintFields}) {
+  for (const FieldGroup* group :
+       {static_cast<const FieldGroup*>(&kToolFields), static_cast<const FieldGroup*>(&kWhitespaceFields),
+        static_cast<const FieldGroup*>(&kAdapterFields), &kConstraintFields}) {
     for (const Field& field : group->fields) own.take(fields, field);
   }
   translate_options(fields, own);

@@ -9,6 +9,7 @@
 #include "server/core/call.h"
 #include "server/core/fields.h"
 #include "server/core/framing.h"
+#include "server/generate/named_model.h"
 #include "server/generate/writer_parts.h"
 #include "server/models/model_admin.h"
 #include "server/ollama/ollama.h"
@@ -74,7 +75,7 @@ void write_installed(JsonWriter& json, const ModelAdmin& admin, const std::vecto
 // Finds a model by name: a loaded one, else an installed one as its files describe it.
 ServedModelPtr find_described(const Call& call, const std::string& name) {
   const Service& service = call.service();
-  ServedModelPtr model = service.models.find(call.owner(), name, true);
+  ServedModelPtr model = named_model(service, call.owner(), name, true);
   if (model || !service.admin) return model;
   const auto described = service.admin->describe_installed(name);
   return described ? *described : nullptr;

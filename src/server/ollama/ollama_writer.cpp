@@ -76,6 +76,7 @@ std::string OllamaWriter::last_line(const LineContent& part, const Totals& total
   json.member("prompt_eval_count", totals.prompt_tokens)
       .member("prompt_eval_duration", nanoseconds(first - begun_));
   json.member("eval_count", totals.completion_tokens).member("eval_duration", nanoseconds(now - first));
+  write_adapter(json, totals.adapter);
   return json.end_object().take();
 }
 

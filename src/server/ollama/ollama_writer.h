@@ -11,6 +11,7 @@
 #include "server/core/shape.h"
 #include "server/generate/tool_calls.h"
 #include "server/generate/writer.h"
+#include "server/generate/writer_parts.h"
 
 namespace fulmar {
 
@@ -28,7 +29,8 @@ inline constexpr JsonShape kOllamaAnswer{
     R"("name":"string","arguments":{"*":"any"}}}]},"response?":"string","thinking?":"string",)"
     R"("done":"boolean","done_reason?":"=stop|=length|=cancelled|=paused|=server_stopping|=load","total_duration?":"integer",)"
     R"("load_duration?":"integer","prompt_eval_count?":"integer","prompt_eval_duration?":"integer",)"
-    R"("eval_count?":"integer","eval_duration?":"integer","warnings?":["string"]})"};
+    R"("eval_count?":"integer","eval_duration?":"integer","adapter?":"@adapter","warnings?":["string"]})",
+    &kAdapterTold};
 
 class OllamaWriter : public Writer {
  public:

@@ -64,6 +64,7 @@ class EmbeddingReply : public Listener {
       if (closed_ || event.kind != Event::Kind::finished) continue;
       if (event.reason == FinishReason::failed || is_cut(event.reason)) return fail(event);
       prompt_tokens_ += event.usage.prompt_tokens;
+      adapter_ = event.usage.adapter;
       vectors_[static_cast<size_t>(event.index)] = std::move(event.embedding);
       if (--unfinished_ == 0) respond();
     }
@@ -100,6 +101,7 @@ class EmbeddingReply : public Listener {
   std::string ollama_list() const {
     JsonWriter json;
     json.begin_object();
+    write_adapter(json, adapter_);
     if (form_.shape == AnswerShape::ollama_one) {
       json.key("embedding");
       write_numbers(json, vectors_.front());
@@ -125,8 +127,9 @@ class EmbeddingReply : public Listener {
       json.end_object();
     }
     json.end_array().member("model", name_).key("usage").begin_object();
-    json.member("prompt_tokens", prompt_tokens_).member("total_tokens", prompt_tokens_).end_object();
-    return json.end_object().take();
+    json.member("prompt_tokens", prompt_tokens_).member("total_tokens", prompt_tokens_);
+    write_adapter(json, adapter_);
+    return json.end_object().end_object().take();
   }
 
   const std::shared_ptr<Call> call_;
@@ -137,6 +140,7 @@ class EmbeddingReply : public Listener {
   std::vector<std::vector<float>> vectors_;
   size_t unfinished_;
   int64_t prompt_tokens_ = 0;
+  std::shared_ptr<const AdapterLabel> adapter_;
   bool closed_ = false;
 };
 
@@ -198,6 +202,37 @@ std::vector<std::vector<int32_t>> read_inputs(Fields& fields, const ServedModel&
   return inputs;
 }
 
+// What the rows of a request have in common.
+struct EmbedJob {
+  std::string name;  // of the model, as the client said it
+  VectorForm form;
+  AdapterUse adapter;
+};
+
+void submit_inputs(const std::shared_ptr<Call>& call, const ServedModelPtr& model,
+                   std::vector<std::vector<int32_t>> inputs, const EmbedJob& job) {
+  const std::string id = new_request_id("embd-");
+  const auto reply = std::make_shared<EmbeddingReply>(call, model, id, job.name, job.form, inputs.size());
+  Request request{.owner = call->owner().name,
+                  .rows = {},
+                  .listener = reply,
+                  .endpoint = "embeddings",
+                  .model = job.name};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Ask& ask = request.rows.emplace_back();
+    ask.request_id = id;
+    ask.index = static_cast<int32_t>(i);
+    ask.prompt = std::move(inputs[i]);
+    ask.embed = true;
+    ask.state.initial_state = model->initial_state;
+    ask.adapter = job.adapter;
+  }
+  if (const Status accepted = model->engine->submit(std::move(request)); !accepted) {
+    return call->fail(api_error(accepted.error()));
+  }
+  reply->watch_client();
+}
+
 void embed(std::shared_ptr<Call> call, AnswerShape shape) {
   Fields fields(call->body());
   const ServedModelPtr model = pick_model(*call, fields);
@@ -212,27 +247,14 @@ void embed(std::shared_ptr<Call> call, AnswerShape shape) {
   if (call->service().ending) {
     return call->fail({503, "Server is shutting down", {}, "shutting_down", {}});
   }
-  const std::string id = new_request_id("embd-");
   int64_t prompt_tokens = 0;
   for (const auto& ids : inputs) prompt_tokens += static_cast<int64_t>(ids.size());
   if (const auto refused = call->take_rows(static_cast<int64_t>(inputs.size()), prompt_tokens)) {
     return call->fail(*refused);
   }
-  const auto reply = std::make_shared<EmbeddingReply>(call, model, id, name, form, inputs.size());
-  Request request{
-      .owner = call->owner().name, .rows = {}, .listener = reply, .endpoint = "embeddings", .model = name};
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    Ask& ask = request.rows.emplace_back();
-    ask.request_id = id;
-    ask.index = static_cast<int32_t>(i);
-    ask.prompt = std::move(inputs[i]);
-    ask.embed = true;
-    ask.state.initial_state = model->initial_state;
-  }
-  if (const Status accepted = model->engine->submit(std::move(request)); !accepted) {
-    return call->fail(api_error(accepted.error()));
-  }
-  reply->watch_client();
+  with_adapter_ready(call, model, [call, model, name, form, inputs](const AdapterUse& adapter) {
+    submit_inputs(call, model, inputs, {name, form, adapter});
+  });
 }
 
 }  // namespace

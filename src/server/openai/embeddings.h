@@ -6,6 +6,7 @@
 
 #include "server/core/field.h"
 #include "server/core/shape.h"
+#include "server/generate/writer_parts.h"
 
 namespace fulmar {
 
@@ -23,13 +24,17 @@ inline constexpr JsonShape kEmbeddingList{
     "embedding.list",
     R"({"object":"=list","data":[{"object":"=embedding","index":"integer",)"
     R"("embedding":{"|":[["number"],"string"]}}],"model":"string",)"
-    R"("usage":{"prompt_tokens":"integer","total_tokens":"integer"},"warnings?":["string"]})"};
+    R"("usage":{"prompt_tokens":"integer","total_tokens":"integer","adapter?":"@adapter"},)"
+    R"("warnings?":["string"]})",
+    &kAdapterTold};
 inline constexpr JsonShape kOllamaEmbeddings{
     "ollama.embeddings",
     R"({"model":"string","embeddings":[["number"]],"total_duration":"integer",)"
-    R"("load_duration":"integer","prompt_eval_count":"integer","warnings?":["string"]})"};
-inline constexpr JsonShape kOllamaEmbedding{"ollama.embedding",
-                                            R"({"embedding":["number"],"warnings?":["string"]})"};
+    R"("load_duration":"integer","prompt_eval_count":"integer","adapter?":"@adapter","warnings?":["string"]})",
+    &kAdapterTold};
+inline constexpr JsonShape kOllamaEmbedding{
+    "ollama.embedding", R"({"embedding":["number"],"adapter?":"@adapter","warnings?":["string"]})",
+    &kAdapterTold};
 
 void embed_texts(std::shared_ptr<Call> call);  // POST /v1/embeddings
 // Answers Ollama's routes: /api/embed takes several texts, /api/embeddings one text and returns one vector.

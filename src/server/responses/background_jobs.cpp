@@ -19,16 +19,29 @@
 namespace fulmar {
 namespace {
 
-// Member of a stored request that names its owner.
+// Members of a stored request that name its owner, and the adapter that was chosen for it.
 constexpr std::string_view kJobOwner = "fulmar_owner";
+constexpr std::string_view kJobAdapter = "fulmar_adapter";
+
+// Writes the adapter for a later attempt, to which its name or number may mean another one.
+void write_chosen(JsonWriter& json, const AdapterChoice* adapter) {
+  json.key(kJobAdapter).begin_object();
+  if (adapter) {
+    json.member("id", adapter->id).member("version", adapter->version);
+    json.member("strength", adapter->scale);
+  }
+  json.end_object();
+}
 
 // Returns the request's body for a later attempt, with the values of its headers but without its key.
-std::string asked_again(const Call& call) {
+std::string asked_again(const Call& call, const AdapterChoice* adapter) {
   JsonWriter json;
   json.begin_object();
   for (const auto& [name, value] : call.body().as_object().members()) {
-    if (name != "password" && name != "state_id" && name != kJobOwner) json.member(name, value);
+    const bool again = name != "password" && name != "state_id" && name != kJobOwner && name != kJobAdapter;
+    if (again) json.member(name, value);
   }
+  write_chosen(json, adapter);
   const JsonValue* state = call.body().find("state_id");
   const std::string_view header = call.request().headers.get("X-RWKV-State-Id");
   if (holds_something(state)) {
@@ -43,6 +56,20 @@ Owner owner_of_job(const JsonValue& request) {
   const JsonValue* name = request.find(kJobOwner);
   if (!name || !name->is_string() || name->as_string().empty()) return server_itself();
   return {.name = name->as_string()};
+}
+
+// Returns the adapter that was chosen for a job; nothing where the request's own fields say it.
+std::optional<AdapterWish> adapter_of_job(const JsonValue& request) {
+  const JsonValue* chosen = request.find(kJobAdapter);
+  if (!chosen || !chosen->is_object()) return std::nullopt;
+  AdapterWish wish;
+  const JsonValue *id = chosen->find("id"), *version = chosen->find("version");
+  const JsonValue* strength = chosen->find("strength");
+  if (id && id->is_string()) wish.id = id->as_string();
+  if (version && version->is_string()) wish.version = version->as_string();
+  if (strength) wish.strength = lenient_number(*strength);
+  if (wish.id.empty()) wish.list.emplace();
+  return wish;
 }
 
 using FactsPtr = std::shared_ptr<const ResponseFacts>;
@@ -201,12 +228,13 @@ std::optional<ApiError> store_and_hand_over(Service& service, const Call& call, 
   if (auto refused = begin(service, ready)) return refused;
   BackgroundResponses& background = service.families.responses->background;
   const bool now = background.begun() <= service.models.figures().slots_total;
-  if (auto refused = service.families.responses->store.put_job({.id = facts->id,
-                                                                .request = asked_again(call),
-                                                                .answer = queued,
-                                                                .created = facts->created,
-                                                                .attempts = now ? 1 : 0,
-                                                                .owner = facts->owner})) {
+  if (auto refused =
+          service.families.responses->store.put_job({.id = facts->id,
+                                                     .request = asked_again(call, ready.model->adapter.get()),
+                                                     .answer = queued,
+                                                     .created = facts->created,
+                                                     .attempts = now ? 1 : 0,
+                                                     .owner = facts->owner})) {
     return refused;
   }
   if (!now) {
@@ -258,7 +286,9 @@ std::optional<ApiError> ask_again(const std::shared_ptr<Service>& service, const
     return ApiError{403, fmt::format("The key '{}' is no longer in force", owner.name), {}, {}, {}};
   }
   Fields fields(*body);
-  PreparedResponse made = prepare_response(*service, fields, {owner, job.id, job.created, {}});
+  PreparedResponse made = prepare_response(
+      *service, fields,
+      {.owner = owner, .id = job.id, .created = job.created, .adapter = adapter_of_job(*body)});
   if (fields.failed()) return fields.fault();
   made.facts.room = service->families.responses->store.promise_again(owner.name, made.facts.bytes());
   made.facts.warnings = warnings_in(job.answer);

@@ -58,7 +58,7 @@ class GatheringListener : public Listener {
       choice_.content += event.text;
       return;
     }
-    if (splitter_->thinking()) totals_.reasoning_tokens += event.sampled;
+    if (splitter_->thinking()) reasoning_tokens_ += event.sampled;
     add(splitter_->feed(event.text));
   }
 
@@ -70,12 +70,11 @@ class GatheringListener : public Listener {
     if (splitter_) add(splitter_->finish());
     choice_.ending = {event.reason, event.stop_id, std::move(event.stop_text), event.wrote_session};
     choice_.usage = event.usage;
-    totals_.prompt_tokens = event.usage.prompt_tokens;
-    totals_.completion_tokens = event.usage.completion_tokens;
-    totals_.cached_tokens = event.usage.cached_tokens;
+    Totals totals = totals_of(event.usage);
+    totals.reasoning_tokens = reasoning_tokens_;
     std::vector<Choice> choices;
     choices.push_back(std::move(choice_));
-    return writer_->as_stored(writer_->write_whole(std::move(choices), totals_));
+    return writer_->as_stored(writer_->write_whole(std::move(choices), totals));
   }
 
   std::optional<StoredResponse> failed(const ApiError& error) {
@@ -92,7 +91,7 @@ class GatheringListener : public Listener {
   const Gathered done_;
   std::optional<ReasoningSplitter> splitter_;
   Choice choice_;
-  Totals totals_;
+  int64_t reasoning_tokens_ = 0;
   bool over_ = false;
 };
 

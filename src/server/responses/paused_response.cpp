@@ -69,10 +69,7 @@ class ResumedListener : public Listener {
           Ending{event.reason, event.stop_id, event.stop_text, event.wrote_session});
     if (event.error) progress_->writer->note_fault(api_error(*event.error));
     if (paused_->removed()) return;
-    Totals totals;
-    totals.prompt_tokens = event.usage.prompt_tokens;
-    totals.completion_tokens = event.usage.completion_tokens;
-    totals.cached_tokens = event.usage.cached_tokens;
+    Totals totals = totals_of(event.usage);
     totals.reasoning_tokens = progress_->reasoning_tokens;
     service_->families.responses->store.put(progress_->writer->stored_form(totals));
   }

@@ -32,6 +32,7 @@ Document document_of(const StoredResponse& response) {
   for (const std::string& call : response.calls) json.value(call);
   json.end_array();
   if (!response.cut.empty()) json.member("cut", response.cut);
+  if (!response.adapter.empty()) json.member("adapter", response.adapter);
   json.end_object();
   return {.id = response.id,
           .owner = response.owner,
@@ -45,9 +46,10 @@ Result<StoredResponse> response_of(Document document) {
   if (!body.ok()) return unreadable(document);
   const auto json = get_string(*body, "json"), tools = get_string(*body, "tools");
   const auto input = get_string(*body, "input"), cut = get_string(*body, "cut");
+  const auto adapter = get_string(*body, "adapter");
   const auto created = get_int(*body, "created");
   const auto calls = get_array(*body, "calls");
-  if (!json.ok() || !tools.ok() || !input.ok() || !cut.ok() || !calls.ok() || !*calls) {
+  if (!json.ok() || !tools.ok() || !input.ok() || !cut.ok() || !adapter.ok() || !calls.ok() || !*calls) {
     return unreadable(document);
   }
   StoredResponse response = response_facts(std::move(document));
@@ -55,6 +57,7 @@ Result<StoredResponse> response_of(Document document) {
   response.tools = tools->value_or("");
   response.input = input->value_or("[]");
   response.cut = cut->value_or("");
+  response.adapter = adapter->value_or("");
   if (created.ok() && *created) response.created = **created;
   for (const JsonValue& call : **calls) {
     if (call.is_string()) response.calls.push_back(call.as_string());

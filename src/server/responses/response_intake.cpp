@@ -233,6 +233,13 @@ std::optional<StoredResponse> read_previous(Fields& fields, Service& service, co
     fields.fail(bad_value(fmt::format("'previous_response_id' is of the model '{}', this request of '{}'",
                                       previous->model, model.id),
                           "previous_response_id"));
+  } else if (previous->adapter != identity_of(model)) {
+    fields.fail({409,
+                 fmt::format("Response '{}' was computed with {}; this request has {}", id,
+                             adapter_words(previous->adapter), adapter_words(identity_of(model))),
+                 "previous_response_id",
+                 "response_of_another_adapter",
+                 {}});
   }
   return std::move(previous);
 }
@@ -285,7 +292,9 @@ ApiError not_stored(const std::string& id, std::string_view param) {
 PreparedResponse prepare_response(Service& service, Fields& fields, const ResponseOrigin& origin) {
   PreparedResponse made;
   ResponseFacts& facts = made.facts;
-  const ServedModelPtr model = pick_model(service, origin.owner, fields, origin.state);
+  const ServedModelPtr model =
+      pick_model(service, origin.owner, fields,
+                 {.state = origin.state, .adapter = origin.adapter ? &*origin.adapter : nullptr});
   if (fields.failed()) return made;
   const std::vector<ChatMessage> messages = read_turn(fields, service, origin.owner, facts);
   read_include(fields);
@@ -325,6 +334,7 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   facts.owner = origin.owner.name;
   facts.created = origin.created;
   facts.model_id = model->id;
+  facts.adapter = identity_of(*model);
   facts.input = input_items_json(facts.id, *fields.find(kResponseFields["input"]));
   facts.max_tokens = generation.max_tokens;
   facts.temperature = generation.sampling.temperature;

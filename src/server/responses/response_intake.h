@@ -15,10 +15,11 @@ namespace fulmar {
 // What a response takes from its call besides the body.
 struct ResponseOrigin {
   Owner owner;
-  std::string id;                      // that it gets
-  int64_t created = 0;                 // unix seconds
-  std::string state;                   // the header X-RWKV-State-Id; empty: none
-  std::optional<ApiError> other_site;  // see Call::other_site_fault
+  std::string id;                           // that it gets
+  int64_t created = 0;                      // unix seconds
+  std::string state;                        // the header X-RWKV-State-Id; empty: none
+  std::optional<ApiError> other_site;       // see Call::other_site_fault
+  std::optional<AdapterWish> adapter = {};  // in place of the request's fields; nothing: those count
 };
 
 // Of the items of `input`. Earlier thinking is not fed again.

@@ -32,6 +32,7 @@ struct StoredResponse {
   std::string input = "[]";             // what it was asked with: a JSON array of items
   std::vector<std::string> calls = {};  // ids of the calls in the answer, to be answered in the next turn
   std::string owner = {};               // whose room it takes
+  std::string adapter = {};             // AdapterUse::identity of its state; empty: the base model
   std::string cut = {};                 // how it ended that left no state to go on from; empty: it left one
   PromisedRoomPtr room = {};            // given back once it is written
 };

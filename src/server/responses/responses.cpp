@@ -71,7 +71,13 @@ void create_response(std::shared_ptr<Call> call) {
     }
   }
   if (facts.background) facts.warnings = call->unkept().warnings;
-  if (facts.background) return answer_in_background(*call, std::move(made));
+  if (facts.background) {
+    const ServedModelPtr model = made.submission.model;
+    // Shared, because std::function has to be copyable.
+    const auto shared = std::make_shared<PreparedResponse>(std::move(made));
+    return with_adapter_ready(
+        call, model, [call, shared](const AdapterUse&) { answer_in_background(*call, std::move(*shared)); });
+  }
   std::shared_ptr<PausedResponse> paused;
   if (facts.store) paused = service.families.responses->paused.add(facts.id);
   made.submission.held = paused;

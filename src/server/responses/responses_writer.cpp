@@ -237,7 +237,9 @@ void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, 
     json.begin_object().member("cached_tokens", totals->cached_tokens).end_object();
     json.member("output_tokens", totals->completion_tokens).key("output_tokens_details");
     json.begin_object().member("reasoning_tokens", totals->reasoning_tokens).end_object();
-    json.member("total_tokens", totals->prompt_tokens + totals->completion_tokens).end_object();
+    json.member("total_tokens", totals->prompt_tokens + totals->completion_tokens);
+    write_adapter(json, totals->adapter);
+    json.end_object();
   } else {
     json.null();
   }
@@ -343,6 +345,7 @@ StoredResponse ResponsesWriter::as_stored(std::string json) const {
                         .tools = facts_.tools,
                         .input = facts_.input,
                         .owner = facts_.owner,
+                        .adapter = facts_.adapter,
                         .room = facts_.room};
   const ResponseEnd end = end_of(fault_ ? FinishReason::failed : ending_.reason);
   if (fault_ || !ending_.wrote_session) stored.cut = end.why.empty() ? end.status : end.why;

@@ -12,6 +12,7 @@
 #include "server/core/shape.h"
 #include "server/generate/tool_calls.h"
 #include "server/generate/writer.h"
+#include "server/generate/writer_parts.h"
 #include "server/responses/paused_response.h"
 #include "server/responses/response_store.h"
 
@@ -24,6 +25,7 @@ struct ResponseFacts {
   int64_t created = 0;
   std::string model;     // as the client named it
   std::string model_id;  // as the server knows it
+  std::string adapter;   // AdapterUse::identity; empty: none
   std::string previous;  // empty: none
   std::string instructions;
   std::string format = "text";
@@ -71,8 +73,8 @@ inline constexpr JsonShape kResponseAnswer{
     R"("reasoning":{"*":"any"},"top_p":"number","truncation":"=disabled","usage":{"|":[)"
     R"({"input_tokens":"integer","input_tokens_details":{"cached_tokens":"integer"},)"
     R"("output_tokens":"integer","output_tokens_details":{"reasoning_tokens":"integer"},)"
-    R"("total_tokens":"integer"},null]},"metadata":{"*":"string"},"warnings?":["string"]})",
-    &kResponseItem};
+    R"("total_tokens":"integer","adapter?":"@adapter"},null]},"metadata":{"*":"string"},"warnings?":["string"]})",
+    {&kResponseItem, &kAdapterTold}};
 inline constexpr JsonShape kResponseEvent{
     "response.event",
     R"({"|":[{"type":"=response.created|=response.in_progress|=response.completed|=response.incomplete",)"

@@ -13,6 +13,7 @@
 #include "server/core/fields.h"
 #include "server/core/warnings.h"
 #include "server/generate/intake.h"
+#include "server/generate/named_model.h"
 #include "server/generate/session_ids.h"
 #include "server/generate/writer_parts.h"
 
@@ -50,8 +51,8 @@ std::optional<std::string> addressed_session(Call& call) {
 // Returns the model of the query's `model`, else the default one.
 ServedModelPtr addressed_model(const Call& call) {
   const std::string* name = call.request().query.find("model");
-  return call.service().models.find(call.owner(), name ? std::string_view(*name) : std::string_view(),
-                                    call.service().options.strict_model);
+  return named_model(call.service(), call.owner(), name ? std::string_view(*name) : std::string_view(),
+                     call.service().options.strict_model);
 }
 
 // A session that exists, and where it was found.

@@ -227,7 +227,7 @@ std::set<int> statuses_of(const Route& route) {
   if (route.access != Access::open) statuses.insert({401, 403, 429});
   if (route.method != "GET") statuses.insert({413, 415});
   if (route.path.find('*') != std::string_view::npos) statuses.insert(404);
-  if (route.note->fields.find("adapter_id")) statuses.insert({404, 501});
+  if (route.note->fields.find("state_id")) statuses.insert(404);
   if (route.note->fields.find("session_id")) statuses.insert({404, 409});
   if (route.access == Access::admin || route.access == Access::listed) statuses.insert(501);
   for (const std::string_view word : words_of(route.note->answers.statuses, ' '))

@@ -114,8 +114,9 @@ void write_paused(JsonWriter& json, const RequestStatus& request) {
       .member("endpoint", request.endpoint)
       .member("model", request.model)
       .member("created", request.created)
-      .member("generated_tokens", request.generated_tokens)
-      .end_object();
+      .member("generated_tokens", request.generated_tokens);
+  write_adapter(json, request.adapter);
+  json.end_object();
 }
 
 ServedModelPtr default_model(const Service& service) { return service.models.default_model(); }
@@ -220,6 +221,7 @@ void write_request(JsonWriter& json, const RequestStatus& request, bool finished
       .member("decode_speed", request.decode_speed);
   if (finished) json.member("finished", true);
   if (!request.session.empty()) json.member("state_key", request.session);
+  write_adapter(json, request.adapter);
   json.end_object();
 }
 
@@ -354,9 +356,9 @@ void slots(std::shared_ptr<Call> call) {
         .member("is_processing", slot.phase != SlotStatus::Phase::free)
         .key("request_id");
     slot.hidden ? json.null() : json.value(slot.request_id);
-    json.member("prompt_tokens", slot.prompt_tokens)
-        .member("generated_tokens", slot.generated_tokens)
-        .end_object();
+    json.member("prompt_tokens", slot.prompt_tokens).member("generated_tokens", slot.generated_tokens);
+    write_adapter(json, slot.adapter);
+    json.end_object();
   }
   call->respond_json(json.end_array().take());
 }

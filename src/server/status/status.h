@@ -7,6 +7,7 @@
 #include "engine/stats.h"
 #include "net/json_writer.h"
 #include "server/core/shape.h"
+#include "server/generate/writer_parts.h"
 #include "server/models/served_model.h"
 
 namespace fulmar {
@@ -42,7 +43,9 @@ inline constexpr JsonShape kActiveRequest{
     R"({"id":"string","endpoint":"string","model":"string","created":"number","prompt_tokens":"integer",)"
     R"("prefilled_tokens":"integer","generated_tokens":"integer","max_tokens":"integer",)"
     R"("stop_requested":"boolean","pause_requested":"boolean","prefill_progress":"number",)"
-    R"("prefill_speed":"number","decode_speed":"number","finished?":"boolean","state_key?":"string"})"};
+    R"("prefill_speed":"number","decode_speed":"number","finished?":"boolean","state_key?":"string",)"
+    R"("adapter?":"@adapter"})",
+    &kAdapterTold};
 inline constexpr JsonShape kServerStatus{
     "server_status",
     R"({"status":"=running","api_version":"string","engine_version":"string","model":{"id":"string",)"
@@ -50,11 +53,14 @@ inline constexpr JsonShape kServerStatus{
     R"("prefill_chunk_size":"integer","fast_forwarded_tokens":"integer","prefill_queue":{"*":"integer"},)"
     R"("active_request":"@active_request|null","active_requests":["@active_request"],)"
     R"("last_request":"@active_request|null","paused_requests":[{"id":"string","endpoint":"string",)"
-    R"("model":"string","created":"number","generated_tokens":"integer"}]})",
-    &kActiveRequest};
+    R"("model":"string","created":"number","generated_tokens":"integer","adapter?":"@adapter"}]})",
+    {&kActiveRequest, &kAdapterTold}};
 inline constexpr JsonShape kSlots{
-    "slots", R"([{"id":"integer","state":"=FREE|=PREFILL|=DECODE|=PENDING","is_processing":"boolean",)"
-             R"("request_id":"string|null","prompt_tokens":"integer","generated_tokens":"integer"}])"};
+    "slots",
+    R"([{"id":"integer","state":"=FREE|=PREFILL|=DECODE|=PENDING","is_processing":"boolean",)"
+    R"("request_id":"string|null","prompt_tokens":"integer","generated_tokens":"integer",)"
+    R"("adapter?":"@adapter"}])",
+    &kAdapterTold};
 inline constexpr JsonShape kProperties{
     "properties",
     R"({"default_generation_settings":{"*":"number"},"total_slots":"integer","model_path":"string",)"

@@ -329,6 +329,25 @@ TEST(BackgroundJobs, OneWhoseTextIsDamagedIsToldToHaveFailed) {
   }
 }
 
+// What was chosen when it was accepted counts, whatever its fields would mean now.
+TEST(BackgroundJobs, OneWhoseAdapterIsGoneFailsAndIsNotMadeWithoutIt) {
+  const Disk disk = new_disk();
+  {
+    std::atomic<bool> dead = false;
+    ResponseStore store(std::make_unique<MortalDocuments>(disk, dead, [](const std::string&) {}));
+    ResponseJob with = job("resp_0"), without = job("resp_1");
+    const std::string fields = R"({"input":"hi","background":true,"fulmar_owner":"","fulmar_adapter":)";
+    with.request = fields + R"({"id":"gone","version":"00","strength":1}})";
+    without.request = fields + "{}}";
+    for (const ResponseJob& one : {with, without}) ASSERT_FALSE(store.put_job(one));
+  }
+  Process process(disk);
+  live(process);
+  EXPECT_NE(process.answer_of("resp_0").find("unknown adapter id"), std::string::npos);
+  ASSERT_EQ(process.engine.asks().size(), 1U);
+  EXPECT_EQ(process.engine.asks().front().request_id, "resp_1");
+}
+
 TEST(BackgroundJobs, AStoreThatCannotListThemIsNotTakenForAnEmptyOne) {
   const Disk disk = new_disk();
   accept(disk, {"resp_0"});
