@@ -24,6 +24,12 @@ StoredTensor HostTensor::stored(std::string name) const {
   return {std::move(name), dtype, shape, row_major_strides(shape), bytes.data()};
 }
 
+StoredTensor transposed(StoredTensor matrix) {
+  std::swap(matrix.shape[0], matrix.shape[1]);
+  std::swap(matrix.strides[0], matrix.strides[1]);
+  return matrix;
+}
+
 HostTensor host_tensor(const std::vector<float>& values, std::vector<int64_t> shape, DType dtype) {
   HostTensor tensor{dtype, std::move(shape), std::vector<std::byte>(values.size() * size_of(dtype))};
   from_f32(values, dtype, tensor.bytes.data());

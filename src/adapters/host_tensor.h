@@ -27,6 +27,9 @@ struct HostTensor {
   StoredTensor stored(std::string name) const;
 };
 
+// Returns the view of a matrix with its axes exchanged.
+StoredTensor transposed(StoredTensor matrix);
+
 // Copies a tensor of a file. f32, f16 and bf16 keep their bits; f64 and block formats become f32. Errors name
 // the tensor: corrupt, for NaN and infinity; unsupported, for integers and codes without their scales.
 Result<HostTensor> read_tensor(const StoredTensor& stored);

@@ -20,6 +20,10 @@ constexpr int64_t kMostLayers = 1024, kMostWidth = int64_t{1} << 20;
 constexpr std::string_view kTargets[] = {"att.receptance.weight", "att.key.weight", "att.value.weight",
                                          "att.output.weight",     "ffn.key.weight", "ffn.value.weight"};
 
+bool is_target(std::string_view part) {
+  return std::find(std::begin(kTargets), std::end(kTargets), part) != std::end(kTargets);
+}
+
 Error corrupt(std::string_view what, std::string_view text) {
   return {ErrorKind::corrupt, fmt::format("{}: {}", what, text)};
 }
@@ -77,7 +81,7 @@ Result<LightningTarget> read_target(dom::element element, int64_t rank) {
       element.at_pointer("/shape/2").error() == simdjson::SUCCESS) {
     return wrong("name, target, layer, in_features and shape [out, rank]");
   }
-  if (std::find(std::begin(kTargets), std::end(kTargets), part) == std::end(kTargets)) {
+  if (!is_target(part)) {
     return wrong("a target that MiSS packages have, such as 'att.key.weight'");
   }
   if (layer < 0 || layer >= kMostLayers) return wrong(fmt::format("a layer below {}", kMostLayers));
@@ -113,7 +117,7 @@ Result<std::vector<LightningTarget>> targets_of(std::span<const StoredTensor> te
     if (!name.ends_with(kMaster)) continue;
     LightningTarget target{std::string(name.substr(0, name.size() - kMaster.size()))};
     const auto block = layer_name(target.weight);
-    if (!block || std::find(std::begin(kTargets), std::end(kTargets), block->rest) == std::end(kTargets)) {
+    if (!is_lightning_target(target.weight)) {
       return Error{ErrorKind::corrupt,
                    fmt::format("'{}' is no target that MiSS packages have", printable(name))};
     }
@@ -190,6 +194,11 @@ Result<LightningManifest> manifest_of_checkpoint(const std::string& text, const 
   manifest.masters = true;
   manifest.hashed = lightning_manifest_text(facts, manifest.targets, {});
   return manifest;
+}
+
+bool is_lightning_target(std::string_view weight) {
+  const auto block = layer_name(weight);
+  return block && is_target(block->rest);
 }
 
 double scale_of(const LightningFacts& facts) {

@@ -48,6 +48,9 @@ struct LightningFacts {
   std::string base_fingerprint;
 };
 
+// Returns whether MiSS packages may change the matrix.
+bool is_lightning_target(std::string_view weight);
+
 // Returns s, as f32.
 double scale_of(const LightningFacts& facts);
 

@@ -23,10 +23,10 @@ HostMatrix turned(HostMatrix matrix) {
 
 // Returns W as [out, in], row-major.
 std::vector<float> matrix_of(const Checkpoint& model, const std::string& name) {
-  const StoredTensor& tensor = *model.find(name);
-  HostMatrix matrix{tensor.data,       tensor.dtype,      tensor.shape[0], tensor.shape[1],
-                    tensor.strides[0], tensor.strides[1], tensor.scales,   tensor.group};
-  if (is_input_major(name)) matrix = turned(matrix);
+  const StoredTensor& stored = *model.find(name);
+  const StoredTensor tensor = is_input_major(name) ? transposed(stored) : stored;
+  const HostMatrix matrix{tensor.data,       tensor.dtype,      tensor.shape[0], tensor.shape[1],
+                          tensor.strides[0], tensor.strides[1], tensor.scales,   tensor.group};
   std::vector<float> values(static_cast<size_t>(matrix.rows * matrix.cols));
   rows_as_f32(matrix, 0, values);
   return values;

@@ -13,12 +13,6 @@
 namespace fulmar {
 namespace {
 
-StoredTensor swapped(StoredTensor tensor) {
-  std::swap(tensor.shape[0], tensor.shape[1]);
-  std::swap(tensor.strides[0], tensor.strides[1]);
-  return tensor;
-}
-
 std::vector<float> floats_of(const StoredTensor& tensor) {
   std::vector<float> values(static_cast<size_t>(tensor.count()));
   copy_as_f32(tensor, values);
@@ -95,7 +89,7 @@ class AdapterMerger {
 
   Status change(const StoredTensor& tensor, const Delta& delta) {
     const bool turned = is_input_major(tensor.name);
-    const StoredTensor matrix = turned ? swapped(tensor) : tensor;
+    const StoredTensor matrix = turned ? transposed(tensor) : tensor;
     const LinearShape shape{matrix.shape[0], matrix.shape[1]};
     std::vector<float> values = floats_of(matrix);
     const bool asked =
@@ -107,7 +101,7 @@ class AdapterMerger {
     if (!turned) return keep(tensor, values);
     StoredTensor view{tensor.name, DType::f32, matrix.shape, row_major_strides(matrix.shape),
                       reinterpret_cast<const std::byte*>(values.data())};
-    return keep(tensor, floats_of(swapped(view)));
+    return keep(tensor, floats_of(transposed(view)));
   }
 
   void note_change(const std::vector<float>& before, std::vector<float> after, const std::string& name) {

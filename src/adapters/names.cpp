@@ -6,6 +6,8 @@
 #include <charconv>
 #include <iterator>
 
+#include "files/gguf_names.h"
+
 namespace fulmar {
 namespace {
 
@@ -37,14 +39,6 @@ constexpr ModuleName kModules[] = {
     {"ffn.key.linear", "ffn.key.weight", 6},
     {"ffn.receptance.linear", "ffn.receptance.weight", 6},
 };
-
-constexpr std::string_view kOnly7[] = {"att.w0",  "att.w1",  "att.w2",  "att.a0",  "att.a1",  "att.a2",
-                                       "att.v0",  "att.v1",  "att.v2",  "att.g1",  "att.g2",  "att.k_k",
-                                       "att.k_a", "att.r_k", "att.x_r", "att.x_w", "att.x_k", "att.x_v",
-                                       "att.x_a", "att.x_g", "ffn.x_k"};
-constexpr std::string_view kOnly6[] = {"att.gate.weight", "ffn.receptance.weight"};
-constexpr std::string_view kOnly6Beginnings[] = {"att.time_maa", "att.time_decay", "att.time_faaaa",
-                                                 "ffn.time_maa"};
 
 bool is_word(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -92,21 +86,31 @@ std::optional<OfficialWeight> weight_of_module(std::string_view module) {
   return OfficialWeight{fmt::format("blocks.{}.{}", block->layer, found->weight), found->version};
 }
 
+std::optional<std::string> module_of_weight(std::string_view weight, ModuleNames names, int version) {
+  constexpr std::string_view kWeight = ".weight";
+  const bool official = names == ModuleNames::official;
+  if (weight == "head.weight") return official ? "head" : "lm_head";
+  if (weight == "emb.weight") return official ? "emb" : "model.embeddings";
+  const auto block = layer_name(weight);
+  if (!block) return std::nullopt;
+  if (official) {
+    std::string module(weight.substr(0, weight.size() - std::min(kWeight.size(), weight.size())));
+    const auto back = weight_of_module(module);
+    return back && back->name == weight ? std::optional(std::move(module)) : std::nullopt;
+  }
+  const auto* found = std::find_if(std::begin(kModules), std::end(kModules), [&](const ModuleName& one) {
+    return one.weight == block->rest && (one.version == 0 || version == 0 || one.version == version);
+  });
+  if (found == std::end(kModules)) return std::nullopt;
+  return fmt::format("model.layers.{}.{}", block->layer, found->module);
+}
+
 bool is_input_major(std::string_view name) {
-  constexpr std::string_view kParts[] = {"att.w1",
-                                         "att.w2",
-                                         "att.a1",
-                                         "att.a2",
-                                         "att.v1",
-                                         "att.v2",
-                                         "att.g1",
-                                         "att.g2",
-                                         "att.time_decay_w1",
-                                         "att.time_decay_w2",
-                                         "att.time_maa_w1"};
   if (name == "emb.weight") return true;
-  const auto block = layer_name(name);
-  return block && std::find(std::begin(kParts), std::end(kParts), block->rest) != std::end(kParts);
+  return std::any_of(std::begin(kVersions), std::end(kVersions), [&](int version) {
+    const ModelTensor* const tensor = model_tensor(name, version);
+    return tensor != nullptr && tensor->part == GgufPart::transposed && tensor->shape[2].times == 0;
+  });
 }
 
 std::string_view without_model(std::string_view name) {
@@ -119,14 +123,13 @@ std::string_view without_model(std::string_view name) {
 }
 
 int version_of_name(std::string_view name) {
-  const auto block = layer_name(name);
-  if (!block) return 0;
-  const auto is = [&](std::string_view one) { return block->rest == one; };
-  if (std::any_of(std::begin(kOnly7), std::end(kOnly7), is)) return 7;
-  const bool six = std::any_of(std::begin(kOnly6), std::end(kOnly6), is) ||
-                   std::any_of(std::begin(kOnly6Beginnings), std::end(kOnly6Beginnings),
-                               [&](std::string_view one) { return block->rest.starts_with(one); });
-  return six ? 6 : 0;
+  int only = 0;
+  for (const int version : kVersions) {
+    if (model_tensor(name, version) == nullptr) continue;
+    if (only != 0) return 0;
+    only = version;
+  }
+  return only;
 }
 
 bool is_state_name(std::string_view name) {

@@ -15,12 +15,13 @@ struct LoraPair {
   const StoredTensor* b = nullptr;
 };
 
-Result<int> version_of(const GgufFile& file) {
+Result<int> version_in(const GgufFile& file) {
   const std::string_view name = file.text("general.architecture").value_or("missing");
-  if (name == "rwkv7") return 7;
-  if (name == "rwkv6") return 6;
-  return Error{ErrorKind::unsupported,
-               fmt::format("the adapter is for '{}'; wanted 'rwkv7' or 'rwkv6'", printable(name))};
+  for (const int version : kVersions) {
+    if (name == architecture_of(version)) return version;
+  }
+  return Error{ErrorKind::unsupported, fmt::format("the adapter is for '{}'; wanted {}", printable(name),
+                                                   each_version("'rwkv", "' or ") + "'")};
 }
 
 // Checks the keys other than the architecture.
@@ -70,7 +71,7 @@ Result<Adapter> read_gguf_lora(const AdapterSource& source, const AdapterOptions
   FULMAR_TRY(refuse_scales(options, "the file says it in adapter.lora.alpha, or means a scale of 1"));
   FULMAR_TRY(refuse_init(options, "GGUF holds plain LoRA"));
   FULMAR_TRY(check_keys(source.gguf));
-  FULMAR_ASSIGN(const int version, version_of(source.gguf));
+  FULMAR_ASSIGN(const int version, version_in(source.gguf));
   FULMAR_ASSIGN(const auto pairs, pairs_of(source.parts));
   const double alpha = source.gguf.number("adapter.lora.alpha").value_or(0);
   AdapterBuilder builder(source.form, options);
@@ -79,10 +80,7 @@ Result<Adapter> read_gguf_lora(const AdapterSource& source, const AdapterOptions
     Delta delta;
     FULMAR_ASSIGN(delta.weight, matrix_name(name, version));
     StoredTensor a = *pair.a;
-    if (delta.weight == "emb.weight" && a.shape.size() == 2) {  // [V, r] there
-      std::swap(a.shape[0], a.shape[1]);
-      std::swap(a.strides[0], a.strides[1]);
-    }
+    if (delta.weight == "emb.weight" && a.shape.size() == 2) a = transposed(a);  // [V, r] there
     if (a.shape.size() == 2 && alpha != 0 && a.shape[0] > 0)
       delta.scale = alpha / static_cast<double>(a.shape[0]);
     FULMAR_ASSIGN(delta.a, builder.read(a));

@@ -17,14 +17,6 @@ constexpr float kMostF16 = 65504;
 
 Error corrupt(std::string text) { return {ErrorKind::corrupt, std::move(text)}; }
 
-// Returns a matrix with its axes exchanged.
-HostTensor transposed(const HostTensor& matrix) {
-  StoredTensor view = matrix.stored("");
-  std::swap(view.shape[0], view.shape[1]);
-  std::swap(view.strides[0], view.strides[1]);
-  return {matrix.dtype, view.shape, gather_contiguous(view)};
-}
-
 class LightningReader {
  public:
   LightningReader(const AdapterSource& source, const LightningManifest& manifest,
@@ -45,7 +37,8 @@ class LightningReader {
       delta.kind = DeltaKind::miss;
       delta.scale = manifest_.scale;
       delta.inputs = target.inputs;
-      delta.d = transposed(stored);
+      const StoredTensor turned = transposed(stored.stored({}));
+      delta.d = {stored.dtype, turned.shape, gather_contiguous(turned)};
       FULMAR_TRY(builder_.add(std::move(delta)));
     }
     const std::string digest = sum.hex();

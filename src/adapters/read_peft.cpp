@@ -95,8 +95,7 @@ class PeftReader {
       if (const auto official = weight_of_module(name.substr(0, name.size() - kWeight.size()))) {
         FULMAR_TRY(builder_.note_version(official->version, tensor.name));
         if (is_input_major(official->name) && official->name != "emb.weight" && placed.shape.size() == 2) {
-          std::swap(placed.shape[0], placed.shape[1]);
-          std::swap(placed.strides[0], placed.strides[1]);
+          placed = transposed(placed);
         }
         return builder_.add_whole(official->name, placed);
       }

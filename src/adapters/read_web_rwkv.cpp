@@ -61,9 +61,7 @@ Result<Adapter> read_web_rwkv(const AdapterSource& source, const AdapterOptions&
       return Error{ErrorKind::corrupt,
                    fmt::format("'{}' is {}; wanted [in, r]", name, shape_text(tensor->shape))};
     }
-    StoredTensor placed = *tensor;
-    std::swap(placed.shape[0], placed.shape[1]);
-    std::swap(placed.strides[0], placed.strides[1]);
+    const StoredTensor placed = transposed(*tensor);
     Delta delta;
     delta.weight = stem + ".weight";
     FULMAR_ASSIGN(delta.scale, scale_of_pair(delta.weight, placed.shape[0], options));

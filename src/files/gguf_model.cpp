@@ -25,7 +25,7 @@ Result<int> version_in(const GgufFile& file) {
   const std::string wanted = "wanted '" + each_version("rwkv", "' or '") + "'";
   if (!architecture) return corrupt("general.architecture is missing; " + wanted);
   for (const int version : kVersions) {
-    if (*architecture == fmt::format("rwkv{}", version)) return version;
+    if (*architecture == architecture_of(version)) return version;
   }
   return unsupported(fmt::format("the architecture is '{}'; {}", printable(*architecture), wanted));
 }

@@ -75,6 +75,8 @@ const ModelTensor* model_tensor(std::string_view official, int version) {
   return nullptr;
 }
 
+std::string architecture_of(int version) { return fmt::format("rwkv{}", version); }
+
 std::optional<std::string> gguf_name(std::string_view official, int version) {
   const ModelTensor* tensor = model_tensor(official, version);
   if (tensor == nullptr || tensor->gguf.empty()) return std::nullopt;

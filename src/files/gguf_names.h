@@ -17,6 +17,9 @@ struct GgufName {
   int64_t layer = -1;  // -1: outside of blocks
 };
 
+// Returns general.architecture of a version's files, "rwkv7".
+std::string architecture_of(int version);
+
 // Returns the official name; names that these models do not have stay, after "blocks.<l>." or as a whole.
 GgufName official_name(std::string_view gguf, int version);
 // Returns the GGUF name of a tensor; nothing if GGUF has none.

@@ -184,7 +184,7 @@ uint32_t u32(int64_t value) { return static_cast<uint32_t>(value); }
 
 std::vector<GgufKey> size_keys(const ModelConfig& config, const std::string& name) {
   const std::string a = fmt::format("rwkv{}.", config.version);
-  std::vector<GgufKey> keys = {{"general.architecture", fmt::format("rwkv{}", config.version)},
+  std::vector<GgufKey> keys = {{"general.architecture", architecture_of(config.version)},
                                {"general.type", std::string("model")},
                                {"general.name", name},
                                {a + "context_length", uint32_t{1048576}},

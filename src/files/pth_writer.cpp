@@ -90,7 +90,7 @@ ByteSpan bytes_of(std::string_view text) { return std::as_bytes(std::span(text))
 }  // namespace
 
 Status write_pth(const std::filesystem::path& path, std::span<const StoredTensor> tensors,
-                 const std::function<void(double)>& progress) {
+                 const std::function<void(double)>& progress, std::span<const PthMember> members) {
   if (tensors.empty()) {
     return Error{ErrorKind::invalid, fmt::format("{}: no tensors to write", path.string())};
   }
@@ -101,6 +101,9 @@ Status write_pth(const std::filesystem::path& path, std::span<const StoredTensor
     for (size_t i = 0; i < tensors.size() && file; i++) {
       add_storage(archive, fmt::format("{}/data/{}", kFolder, i), tensors[i]);
       if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(tensors.size()));
+    }
+    for (const PthMember& member : members) {
+      archive.add(fmt::format("{}/{}", kFolder, member.name), bytes_of(member.content));
     }
     archive.add(fmt::format("{}/version", kFolder), bytes_of("3\n"));
     archive.finish();

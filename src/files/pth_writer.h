@@ -5,16 +5,23 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <string>
 
 #include "base/result.h"
 #include "files/checkpoint.h"
 
 namespace fulmar {
 
+// A further file in the archive's folder.
+struct PthMember {
+  std::string name, content;
+};
+
 // Writes a state dict of the tensors in their order, row-major, each with its own storage. Types for which
 // PyTorch has no storage, such as block formats and codes with scales, become f16, one tensor at a time in
 // memory. The file gets its name only when it is complete. Error invalid: no tensors.
 Status write_pth(const std::filesystem::path& path, std::span<const StoredTensor> tensors,
-                 const std::function<void(double)>& progress = {});
+                 const std::function<void(double)>& progress = {},
+                 std::span<const PthMember> members = {});
 
 }  // namespace fulmar

@@ -1,4 +1,4 @@
-// fulmar convert and fulmar quantize: a model file into another format, or into fewer bits.
+// fulmar convert and fulmar quantize: a model's or an adapter's file into another format, a model into fewer bits.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -6,7 +6,10 @@
 #include <filesystem>
 #include <optional>
 
+#include "adapters/source.h"
+#include "app/convert/adapter_options.h"
 #include "app/convert/calibration.h"
+#include "app/convert/convert_adapter.h"
 #include "app/convert/model_writer.h"
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
@@ -26,9 +29,35 @@ namespace fs = std::filesystem;
 struct ConvertFlags : OutputFlags {
   std::string in, type, calibrate;
   std::vector<std::string> keep;
+  ConvertAdapterFlags adapter;
 };
 
+// Fails for an option that would have no effect on a file of this kind.
+Status refuse(bool given, std::string_view option, const ConvertFlags& flags, bool adapter) {
+  if (!given) return {};
+  return Error{ErrorKind::invalid,
+               fmt::format("{} would have no effect: '{}' is {}", option, flags.in,
+                           adapter ? "an adapter" : "no adapter")};
+}
+
 Result<int> convert(const ConvertFlags& flags) {
+  const AdapterOptions& given = flags.adapter.options;
+  if (adapter_form_at(flags.in)) {
+    FULMAR_TRY(refuse(!flags.vocab.empty(), "--vocab", flags, true));
+    ConvertAdapterFlags adapter = flags.adapter;
+    adapter.in = flags.in;
+    adapter.out = flags.out;
+    adapter.force = flags.force;
+    FULMAR_TRY(convert_adapter(adapter));
+    return 0;
+  }
+  for (const auto& [said, option] : {std::pair(!flags.adapter.to.empty(), "--to"),
+                                     {!flags.adapter.base.empty(), "--base"},
+                                     {given.alpha.has_value(), "--alpha"},
+                                     {given.scale.has_value(), "--scale"},
+                                     {!given.init.empty(), "--init"}}) {
+    FULMAR_TRY(refuse(said, option, flags, false));
+  }
   FULMAR_TRY(check_target(flags));
   FULMAR_ASSIGN(const fs::path in, find_model(flags.in));
   FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(in));
@@ -118,17 +147,27 @@ void add_common(CLI::App& command, ConvertFlags& flags) {
 
 void add_convert(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<ConvertFlags>();
-  auto* command = app.add_subcommand("convert", "Write a model file in another format");
+  auto* command = app.add_subcommand("convert", "Write a model or an adapter in another format");
   add_common(*command, *flags);
+  command
+      ->add_option("--to", flags->adapter.to,
+                   "of an adapter: the form; default: gguf for .gguf, lightning for .pth, else a peft folder")
+      ->check(CLI::IsMember({"peft", "lightning", "gguf"}));
+  command->add_option("--base", flags->adapter.base,
+                      "of an adapter: the model it is for, which says what the adapter does not");
+  add_adapter_options(*command, flags->adapter.options);
   command->footer(
       "The ending of OUT says the format: .gguf keeps every block type and brings the vocabulary along; "
       ".safetensors\n"
       "and .pth, which PyTorch opens, have official names, and f16 where IN has blocks; types with scales "
       "beside their\n"
-      "codes (nf4, int8, int4, fp8) stay what they are in .safetensors and become f16 elsewhere.\n\n"
+      "codes (nf4, int8, int4, fp8) stay what they are in .safetensors and become f16 elsewhere.\n"
+      "Adapters become a folder of Hugging Face PEFT, a MiSS package of rwkv_lightning or llama.cpp's GGUF; what a\n"
+      "form cannot hold is refused by name.\n\n"
       "Examples:\n  fulmar convert rwkv7-g1-1.5b.pth rwkv7-g1-1.5b.gguf\n"
       "  fulmar convert model.gguf model.safetensors\n"
-      "  fulmar convert model.gguf model.pth");
+      "  fulmar convert model.gguf model.pth\n"
+      "  fulmar convert rwkv-4.pth lora.gguf --alpha 32 --base model.pth");
   command->callback([flags, &chosen] { chosen = [flags] { return exit_code(convert(*flags)); }; });
 }
 

@@ -7,6 +7,7 @@
 
 #include "adapters/merge.h"
 #include "adapters/reading.h"
+#include "app/convert/adapter_options.h"
 #include "app/convert/model_writer.h"
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
@@ -24,8 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct MergeFlags : OutputFlags {
-  std::string base, adapter, init;
-  std::optional<double> alpha, scale;
+  std::string base, adapter;
+  AdapterOptions options;
   double strength = 1;
   bool any_base = false;
 };
@@ -57,11 +58,7 @@ Status check_holds_states(const MergeFlags& flags, const Adapter& adapter) {
 Result<int> merge(const MergeFlags& flags) {
   FULMAR_TRY(check_target(flags));
   FULMAR_ASSIGN(const fs::path path, find_model(flags.base));
-  AdapterOptions options;
-  options.alpha = flags.alpha;
-  options.scale = flags.scale;
-  options.init = flags.init;
-  FULMAR_ASSIGN(Adapter adapter, read_adapter(flags.adapter, options));
+  FULMAR_ASSIGN(Adapter adapter, read_adapter(flags.adapter, flags.options));
   FULMAR_TRY(check_holds_states(flags, adapter));
   FULMAR_ASSIGN(auto model, open_checkpoint(path));
   FULMAR_ASSIGN(const ModelConfig config, identify(*model));
@@ -93,13 +90,7 @@ void add_merge(CLI::App& app, Command& chosen) {
       ->required();
   command->add_option("adapter", flags->adapter, "adapter file or folder")->required();
   command->add_option("out", flags->out, "the file to write: .safetensors, .pth or .gguf")->required();
-  command
-      ->add_option("--alpha", flags->alpha,
-                   "of LoRA files that hold none (RWKV-PEFT, web-rwkv): their scale is alpha / rank")
-      ->check(within(-kMostAdapterFactor, kMostAdapterFactor));
-  command->add_option("--scale", flags->scale, "of the same files: the scale itself")
-      ->check(within(-kMostAdapterFactor, kMostAdapterFactor));
-  command->add_option("--init", flags->init, "PiSSA: the factors that training began with (init_pissa.pth)");
+  add_adapter_options(*command, flags->options);
   command->add_option("--strength", flags->strength, "how much of what the adapter changes: 0 is none")
       ->check(within(-kMostStrength, kMostStrength))
       ->capture_default_str();
