@@ -68,4 +68,12 @@ Result<LiveForm> live_form(const Adapter& adapter, const Checkpoint& model, cons
   return form;
 }
 
+std::vector<std::vector<float>> state_numbers(const Adapter& adapter) {
+  std::vector<std::vector<float>> layers(adapter.states.size());
+  for (const WholeTensor& state : adapter.states) {
+    layers.at(static_cast<size_t>(layer_name(state.name)->layer)) = state.value.floats();
+  }
+  return layers;
+}
+
 }  // namespace fulmar

@@ -23,4 +23,7 @@ struct LiveForm {
 // tensors, the embedding, and Bat by outputs. Initial states are no part of it.
 Result<LiveForm> live_form(const Adapter& adapter, const Checkpoint& model, const BaseShapes& shapes);
 
+// Returns the initial states by layer, each [head][value][key], as engines take them; empty: there are none.
+std::vector<std::vector<float>> state_numbers(const Adapter& adapter);
+
 }  // namespace fulmar

@@ -20,8 +20,8 @@ std::optional<OfficialWeight> weight_of_module(std::string_view module);
 // The two ways in which Hugging Face adapters name modules.
 enum class ModuleNames : uint8_t { official, flash_linear_attention };
 
-// Returns the module whose weight it is, so that weight_of_module gives the weight back; nothing where the names
-// have none. `version` is that of the models; 0: unknown.
+// Returns the module whose weight it is, so that weight_of_module gives the weight back; nothing where the
+// names have none. `version` is that of the models; 0: unknown.
 std::optional<std::string> module_of_weight(std::string_view weight, ModuleNames names, int version);
 
 // Returns whether an official file stores a matrix as [in, out]: low-rank parts and the embedding.

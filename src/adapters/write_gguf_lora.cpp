@@ -21,8 +21,8 @@ std::optional<float> common_alpha(const Adapter& adapter) {
   const Delta& first = adapter.deltas.front();
   const auto alpha = static_cast<float>(first.scale * static_cast<double>(first.rank()));
   const bool fits = alpha != 0 && all([&](const Delta& delta) {
-    return static_cast<double>(alpha) / static_cast<double>(delta.rank()) == delta.scale;
-  });
+                      return static_cast<double>(alpha) / static_cast<double>(delta.rank()) == delta.scale;
+                    });
   return fits ? std::optional(alpha) : std::nullopt;
 }
 
@@ -36,10 +36,11 @@ GgufTensor tensor_of(std::string name, const HostTensor& tensor, bool turned) {
 Status write_gguf_lora(const std::filesystem::path& file, const Adapter& adapter, const AdapterFacts& facts) {
   const int version = adapter.version != 0 ? adapter.version : facts.version;
   if (version == 0) {
-    return Error{ErrorKind::invalid,
-                 fmt::format("{} names the model's architecture, which the adapter does not say; give the base "
-                             "model",
-                             kForm)};
+    return Error{
+        ErrorKind::invalid,
+        fmt::format("{} names the model's architecture, which the adapter does not say; give the base "
+                    "model",
+                    kForm)};
   }
   if (!adapter.whole.empty()) return no_place_for(adapter.whole.front().name, "whole tensors", kForm);
   const std::optional<float> alpha = common_alpha(adapter);

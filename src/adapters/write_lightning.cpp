@@ -46,9 +46,9 @@ Status check(const Adapter& adapter, int version) {
                           kForm);
     }
     if (delta.inputs == 0 || delta.mini) {
-      return Error{ErrorKind::invalid,
-                   fmt::format("'{}': {} says how many inputs it has; give the base model", delta.weight,
-                               kForm)};
+      return Error{
+          ErrorKind::invalid,
+          fmt::format("'{}': {} says how many inputs it has; give the base model", delta.weight, kForm)};
     }
   }
   return {};
@@ -75,8 +75,8 @@ Status write_lightning(const std::filesystem::path& file, const Adapter& adapter
   const std::string& base =
       adapter.base_fingerprint.empty() ? facts.base_fingerprint : adapter.base_fingerprint;
   if (base.empty()) {
-    return Error{ErrorKind::invalid, fmt::format("{} names its base model by SHA-256; give the base model",
-                                                 kForm)};
+    return Error{ErrorKind::invalid,
+                 fmt::format("{} names its base model by SHA-256; give the base model", kForm)};
   }
   LightningFacts said;
   FULMAR_ASSIGN(said.dtype, type_of(adapter));

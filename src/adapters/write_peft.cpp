@@ -59,8 +59,8 @@ class PeftWriter {
     }
     const Delta& first = adapter_.deltas.front();
     if (delta.kind != first.kind || delta.mini != first.mini) {
-      return no_place_for(delta.weight,
-                          fmt::format("{} beside {}", name_of(delta.kind), name_of(first.kind)), kForm);
+      return no_place_for(delta.weight, fmt::format("{} beside {}", name_of(delta.kind), name_of(first.kind)),
+                          kForm);
     }
     modules_.insert(*module);
     paths_.push_back(*module);

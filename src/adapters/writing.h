@@ -20,13 +20,14 @@ struct AdapterFacts {
 // Returns whether write_adapter writes the form: peft, lightning or gguf.
 bool is_written(AdapterForm form);
 
-// Writes a folder (peft) or a file (lightning, gguf), over one that is there. Numbers keep their types but for
-// f32 of MiSS packages, which becomes bf16, and for factors that take in a scale that the form cannot say: they
-// become f32. Errors: unsupported, for what the form cannot hold; invalid, for facts that are missing; io.
+// Writes a folder (peft) or a file (lightning, gguf), over one that is there. Numbers keep their types but
+// for f32 of MiSS packages, which becomes bf16, and for factors that take in a scale that the form cannot
+// say: they become f32. Errors: unsupported, for what the form cannot hold; invalid, for facts that are
+// missing; io.
 Status write_adapter(const std::filesystem::path& path, AdapterForm form, const Adapter& adapter,
                      const AdapterFacts& facts);
 
-// The three forms. Adapters have at least one tensor.
+// Writes one form each. The adapter has at least one tensor.
 Status write_peft(const std::filesystem::path& folder, const Adapter& adapter);
 Status write_lightning(const std::filesystem::path& file, const Adapter& adapter, const AdapterFacts& facts);
 Status write_gguf_lora(const std::filesystem::path& file, const Adapter& adapter, const AdapterFacts& facts);

@@ -96,11 +96,23 @@ std::string fault_of_file(CLI::App& app, const CommandLine& line) {
   return {};
 }
 
+// Returns what is wrong with words that no option or argument takes, in the order in which they were given.
+std::string words_left_over(const CLI::App& app) {
+  std::string words;
+  for (const std::string& word : app.remaining(true)) words += " '" + word + "'";
+  const auto chosen = app.get_subcommands();
+  const std::string command = "fulmar" + (chosen.empty() ? "" : " " + chosen.front()->get_name());
+  return command + ": nothing takes" + words + "; `" + command + " --help` lists the options\n";
+}
+
 // Prints why the words cannot be parsed, or the help that they ask for. Returns the exit code.
 int refuse(CLI::App& app, const CommandLine& line, const CLI::ParseError& error) {
   std::string text = unknown_command(app, line.today.words);
   if (text.empty() && error.get_exit_code() != 0) {
     if (const std::string fault = fault_of_file(app, line); !fault.empty()) text = "fulmar: " + fault + "\n";
+  }
+  if (text.empty() && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    text = words_left_over(app);
   }
   if (text.empty()) return app.exit(error) == 0 ? 0 : 2;
   std::fputs(text.c_str(), stderr);

@@ -21,7 +21,6 @@ struct PthMember {
 // PyTorch has no storage, such as block formats and codes with scales, become f16, one tensor at a time in
 // memory. The file gets its name only when it is complete. Error invalid: no tensors.
 Status write_pth(const std::filesystem::path& path, std::span<const StoredTensor> tensors,
-                 const std::function<void(double)>& progress = {},
-                 std::span<const PthMember> members = {});
+                 const std::function<void(double)>& progress = {}, std::span<const PthMember> members = {});
 
 }  // namespace fulmar

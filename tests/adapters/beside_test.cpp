@@ -1,5 +1,5 @@
-// What lies beside an adapter's file is read where the file does not say enough: alpha and scale of a low-rank
-// pair, and the checkpoint.json of rwkv_lightning's older checkpoints.
+// What lies beside an adapter's file is read where the file does not say enough: alpha and scale of a
+// low-rank pair, and the checkpoint.json of rwkv_lightning's older checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Adapters in the forms of other programs: what is written reads back as the same, and what a form cannot hold
-// is refused by name.
+// Adapters in the forms of other programs: what is written reads back as the same, and what a form cannot
+// hold is refused by name.
 #include "adapters/writing.h"
 
 #include <gmock/gmock.h>
@@ -61,11 +61,11 @@ TEST(AdapterWriting, EveryGoldenAdapterComesBackOrIsRefusedByName) {
       SCOPED_TRACE(path.filename().string() + " as " + std::string(name_of(form)));
       const auto out = folder.path() / "out";
       std::filesystem::remove_all(out);
-      const Status written =
-          write_adapter(out, form, *adapter, {base.config.version, std::string(64, 'a')});
+      const Status written = write_adapter(out, form, *adapter, {base.config.version, std::string(64, 'a')});
       if (!written.ok()) {
         EXPECT_NE(form, adapter->form) << written.error().text;
-        EXPECT_THAT(written.error().text, testing::AllOf(HasSubstr("'blocks."), HasSubstr("has no place for")));
+        EXPECT_THAT(written.error().text,
+                    testing::AllOf(HasSubstr("'blocks."), HasSubstr("has no place for")));
         EXPECT_FALSE(std::filesystem::exists(out));
         continue;
       }

@@ -1,4 +1,5 @@
-// fulmar convert and fulmar quantize: a model's or an adapter's file into another format, a model into fewer bits.
+// fulmar convert and fulmar quantize: a model's or an adapter's file into another format, a model into fewer
+// bits.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -35,9 +36,8 @@ struct ConvertFlags : OutputFlags {
 // Fails for an option that would have no effect on a file of this kind.
 Status refuse(bool given, std::string_view option, const ConvertFlags& flags, bool adapter) {
   if (!given) return {};
-  return Error{ErrorKind::invalid,
-               fmt::format("{} would have no effect: '{}' is {}", option, flags.in,
-                           adapter ? "an adapter" : "no adapter")};
+  return Error{ErrorKind::invalid, fmt::format("{} would have no effect: '{}' is {}", option, flags.in,
+                                               adapter ? "an adapter" : "no adapter")};
 }
 
 Result<int> convert(const ConvertFlags& flags) {
@@ -162,7 +162,8 @@ void add_convert(CLI::App& app, Command& chosen) {
       "and .pth, which PyTorch opens, have official names, and f16 where IN has blocks; types with scales "
       "beside their\n"
       "codes (nf4, int8, int4, fp8) stay what they are in .safetensors and become f16 elsewhere.\n"
-      "Adapters become a folder of Hugging Face PEFT, a MiSS package of rwkv_lightning or llama.cpp's GGUF; what a\n"
+      "Adapters become a folder of Hugging Face PEFT, a MiSS package of rwkv_lightning or llama.cpp's GGUF; "
+      "what a\n"
       "form cannot hold is refused by name.\n\n"
       "Examples:\n  fulmar convert rwkv7-g1-1.5b.pth rwkv7-g1-1.5b.gguf\n"
       "  fulmar convert model.gguf model.safetensors\n"

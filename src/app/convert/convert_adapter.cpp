@@ -20,11 +20,11 @@ namespace fs = std::filesystem;
 // Returns the form that is to be written.
 Result<AdapterForm> form_of(const ConvertAdapterFlags& flags) {
   const std::string ending = fs::path(flags.out).extension().string();
-  const std::string to = !flags.to.empty()       ? flags.to
-                         : ending == ".gguf"     ? "gguf"
-                         : ending == ".pth"      ? "lightning"
-                         : ending.empty()        ? "peft"
-                                                 : "";
+  const std::string to = !flags.to.empty()   ? flags.to
+                         : ending == ".gguf" ? "gguf"
+                         : ending == ".pth"  ? "lightning"
+                         : ending.empty()    ? "peft"
+                                             : "";
   if (to == "peft") return AdapterForm::peft;
   if (to == "lightning") return AdapterForm::lightning;
   if (to == "gguf") return AdapterForm::gguf;
@@ -41,9 +41,10 @@ Status check_target(const ConvertAdapterFlags& flags, AdapterForm form) {
     return Error{ErrorKind::invalid, fmt::format("'{}' exists; --force replaces it", flags.out)};
   }
   if (there && fs::is_directory(flags.out, error) != (form == AdapterForm::peft)) {
-    return Error{ErrorKind::invalid, fmt::format("'{}' is {}; {} is {}", flags.out,
-                                                 form == AdapterForm::peft ? "no folder" : "a folder",
-                                                 name_of(form), form == AdapterForm::peft ? "one" : "a file")};
+    return Error{
+        ErrorKind::invalid,
+        fmt::format("'{}' is {}; {} is {}", flags.out, form == AdapterForm::peft ? "no folder" : "a folder",
+                    name_of(form), form == AdapterForm::peft ? "one" : "a file")};
   }
   return form == AdapterForm::peft ? Status() : check_replaceable(flags.out);
 }

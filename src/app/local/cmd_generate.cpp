@@ -18,7 +18,7 @@ namespace {
 struct GenerateFlags {
   ModelFlags model;
   SamplingFlags sampling;
-  std::string prompt;
+  std::string prompt, adapter;
   bool raw = false;
   bool stats = false;
 };
@@ -29,14 +29,16 @@ Result<int> generate(GenerateFlags flags) {
   }
   if (flags.prompt.empty())
     return Error{ErrorKind::invalid, "the prompt is empty; give --prompt TEXT or pipe a text in"};
-  FULMAR_ASSIGN(const LocalEngine local, open_local(flags.model, 0));
-  const auto& [loaded, engine] = local;
+  FULMAR_ASSIGN(const LocalEngine local, open_local(flags.model, flags.adapter, 0));
+  const LoadedModel& loaded = local.loaded;
   const Tokenizer& tokenizer = *loaded.tokenizer;
   const PromptTemplate& form = *loaded.prompt_template;
   const std::string text = flags.raw ? flags.prompt : render_utterance(flags.prompt, form.unasked, form);
   Ask ask{
       .request_id = "generate", .prompt = tokenizer.encode(text), .sampling = sampling_of(flags.sampling)};
   ask.max_tokens = flags.sampling.max_tokens;
+  ask.adapter = local.adapter;
+  ask.state.initial_state = local.initial_state;
   if (const auto eos = tokenizer.eos()) ask.stop.ids.push_back(*eos);
   ask.stop.texts = flags.sampling.stops;
   if (!flags.raw && ask.stop.texts.empty()) {
@@ -46,7 +48,7 @@ Result<int> generate(GenerateFlags flags) {
 
   bool first = !flags.raw;
   const auto started = std::chrono::steady_clock::now();
-  FULMAR_ASSIGN(const Event last, run_row(*engine, std::move(ask), [&](const std::string& piece) {
+  FULMAR_ASSIGN(const Event last, run_row(*local.engine, std::move(ask), [&](const std::string& piece) {
                   const size_t skip = first ? std::min(piece.find_first_not_of(' '), piece.size()) : 0;
                   first = first && skip == piece.size();
                   std::fwrite(piece.data() + skip, 1, piece.size() - skip, stdout);
@@ -71,11 +73,13 @@ void add_generate(CLI::App& app, Command& chosen) {
                     "feed the prompt as it is, without 'User: ... Assistant:' around it");
   command->add_flag("--stats", flags->stats, "print token counts and time to stderr");
   add_model_flags(*command, flags->model);
+  add_adapter_flag(*command, flags->adapter);
   add_sampling_flags(*command, flags->sampling);
   command->footer(
       "Examples:\n"
       "  fulmar generate \"What is 12 + 30?\"\n"
       "  fulmar generate -m rwkv7-g1-1.5b.pth --raw -t 0.8 -n 200 -p \"The Eiffel tower is in\"\n"
+      "  fulmar generate -m model.pth --adapter rwkv-4.pth,alpha=32 \"SELECT\"\n"
       "  cat letter.txt | fulmar generate --raw --stop \"Yours\"");
   command->callback([flags, &chosen] { chosen = [flags] { return exit_code(generate(*flags)); }; });
 }

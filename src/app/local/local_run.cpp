@@ -1,13 +1,20 @@
 #include "app/local/local_run.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <csignal>
 #include <limits>
 #include <random>
 
+#include "adapters/adapter_flag.h"
+#include "adapters/fit.h"
+#include "adapters/live_form.h"
 #include "app/core/option_checks.h"
 #include "base/mailbox.h"
+#include "base/sha256.h"
+#include "files/mapped_file.h"
 
 namespace fulmar {
 
@@ -23,6 +30,47 @@ class Inbox final : public Listener {
  private:
   Mailbox<std::vector<Event>> events_;
 };
+
+// Returns the error of what has no live form, with the command that merges it.
+Error with_merge(const Error& error, const AdapterFlag& flag, const LoadedModel& loaded) {
+  if (error.kind != ErrorKind::unsupported) return error;
+  std::string options;
+  for (const auto& [name, value] : {std::pair("alpha", flag.options.alpha), {"scale", flag.options.scale}}) {
+    if (value) options += fmt::format(" --{} {}", name, *value);
+  }
+  if (!flag.options.init.empty()) options += fmt::format(" --init '{}'", flag.options.init.string());
+  return {error.kind, fmt::format("{}: fulmar merge '{}' '{}' merged.safetensors{}", error.text,
+                                  loaded.path.string(), flag.path.string(), options)};
+}
+
+// Reads an adapter and compares it with the model's file.
+Result<Adapter> read_for(const AdapterFlag& flag, const LoadedModel& loaded, const BaseShapes& shapes) {
+  FULMAR_ASSIGN(Adapter adapter, read_adapter(flag.path, flag.options));
+  Status fits = fit_adapter(adapter, shapes);
+  if (fits.ok() && !adapter.base_fingerprint.empty()) {
+    FULMAR_ASSIGN(const auto file, MappedFile::open(loaded.path));
+    fits = check_fingerprint(adapter, sha256_hex(as_text(file->bytes())));
+  }
+  if (!fits.ok())
+    return Error{fits.error().kind, fmt::format("{}: {}", flag.path.string(), fits.error().text)};
+  return adapter;
+}
+
+// Puts an adapter beside the model.
+Status adapt(const std::string& text, LocalEngine& local) {
+  FULMAR_ASSIGN(const AdapterFlag flag, read_adapter_flag(text));
+  FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(local.loaded.path));
+  const BaseShapes shapes = base_shapes(*checkpoint, local.loaded.model->config());
+  FULMAR_ASSIGN(const Adapter adapter, read_for(flag, local.loaded, shapes));
+  const auto form = live_form(adapter, *checkpoint, shapes);
+  if (!form.ok()) return with_merge(form.error(), flag, local.loaded);
+  auto device = local.engine->load_adapter(form->deltas);
+  if (!device.ok()) return with_merge(device.error(), flag, local.loaded);
+  local.adapter = {*std::move(device), 1, adapter.content_version};
+  if (adapter.states.empty()) return {};
+  local.initial_state = "adapter";
+  return local.engine->add_states({{local.initial_state, state_numbers(adapter)}});
+}
 
 }  // namespace
 
@@ -64,7 +112,14 @@ SamplingParams sampling_of(const SamplingFlags& flags) {
   return params;
 }
 
-Result<LocalEngine> open_local(ModelFlags model, int64_t device_sessions) {
+void add_adapter_flag(CLI::App& app, std::string& flag) {
+  app.add_option(
+      "--adapter", flag,
+      "an adapter beside the model: PATH[,alpha=A][,scale=S][,init=FILE], the factors where the file "
+      "holds none");
+}
+
+Result<LocalEngine> open_local(ModelFlags model, const std::string& adapter, int64_t device_sessions) {
   EngineOptions options{
       .slots = 1, .device_sessions = device_sessions, .prefix_slots = 0, .prefixes = {.host_bytes = 0}};
   options.speculation.ngrams = true;
@@ -74,6 +129,7 @@ Result<LocalEngine> open_local(ModelFlags model, int64_t device_sessions) {
   const LoadedModel& loaded = local.loaded;
   if (loaded.fixed_cuts) options.prompt_piece = options.prefill_chunk;
   FULMAR_ASSIGN(local.engine, Engine::start(*loaded.model, *loaded.tokenizer, options, nullptr));
+  if (!adapter.empty()) FULMAR_TRY(watched([&] { return adapt(adapter, local); }));
   return local;
 }
 

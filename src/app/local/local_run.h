@@ -31,12 +31,19 @@ struct SamplingFlags {
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags);
 SamplingParams sampling_of(const SamplingFlags& flags);
 
+// Adds --adapter.
+void add_adapter_flag(CLI::App& app, std::string& flag);
+
 // A model and its engine for one row at a time; on a CPU with n-gram drafts where they pay.
 struct LocalEngine {
   LoadedModel loaded;
   std::unique_ptr<Engine> engine;
+  AdapterUse adapter;         // that all rows use
+  std::string initial_state;  // of the adapter, a name that the engine knows; empty: none
 };
-Result<LocalEngine> open_local(ModelFlags model, int64_t device_sessions);
+// Opens a model, and beside it the adapter that `adapter` names as read_adapter_flag reads it (empty: none).
+// What cannot be computed beside a model is refused with the command that merges it.
+Result<LocalEngine> open_local(ModelFlags model, const std::string& adapter, int64_t device_sessions);
 
 // Runs the row to its end, passing text on as it is drawn; returns its last event. Ctrl-C
 // ends the row, not the program.

@@ -49,16 +49,6 @@ std::string text_of(const BaseShapes& base) {
                      sum.hex());
 }
 
-// Returns the initial states as Engine::add_states() takes them: by layer.
-Engine::StateNumbers numbers_of(const Adapter& adapter) {
-  Engine::StateNumbers layers(adapter.states.size());
-  for (const WholeTensor& state : adapter.states) {
-    const size_t layer = static_cast<size_t>(layer_name(state.name)->layer);
-    layers.at(layer) = state.value.floats();
-  }
-  return layers;
-}
-
 ApiError no_device_memory(const Error& error) {
   ApiError fault = api_error(error);
   if (fault.status == 503) fault.retry_after = kRetrySeconds;
@@ -169,7 +159,7 @@ Result<std::shared_ptr<const DeviceAdapter>> AdapterShelf::copy(const AdapterCon
   FULMAR_ASSIGN(const LiveForm form, live_form(adapter, *weights, base_.shapes));
   FULMAR_ASSIGN(auto device, engine_.load_adapter(form.deltas));
   if (!adapter.states.empty()) {
-    FULMAR_TRY(engine_.add_states({{adapter_state_name(content.version), numbers_of(adapter)}}));
+    FULMAR_TRY(engine_.add_states({{adapter_state_name(content.version), state_numbers(adapter)}}));
   }
   spdlog::info("adapter on devices version={:.8} bytes={}", content.version, device->bytes());
   return device;
