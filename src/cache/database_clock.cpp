@@ -24,6 +24,7 @@ Status DatabaseClock::load(const Database& database, double newest) {
   if (found) {
     time_ = {.now = std::max(query.column_real(0), newest), .credit = query.column_real(1)};
   }
+  loaded_ = true;
   passed_at_ = clocks_.passing();
   now();
   return {};
@@ -37,6 +38,7 @@ double DatabaseClock::now() {
 }
 
 Status DatabaseClock::save(const Database& database) {
+  if (!loaded_) return {};
   const double time = now();
   Statement insert(database, "INSERT OR REPLACE INTO fulmar_meta VALUES('clock', ?), ('clock_credit', ?)");
   return insert.real(1, time).real(2, time_.credit).run();

@@ -26,12 +26,14 @@ class DatabaseClock {
   Status load(const Database& database, double newest);
   // Returns the believed time in unix seconds.
   double now();
+  // Writes the time. Does nothing before load() was called: the database may be somebody else's.
   Status save(const Database& database);
 
  private:
   const Clocks clocks_;
   const double most_credit_;
   BelievedTime time_;
+  bool loaded_ = false;
   double passed_at_;  // on clocks_.passing, when time_ was right
 };
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cache/database_kind.h"
 #include "cache/document_schema.h"
 #include "cache/sqlite_statement.h"
 
@@ -66,6 +67,7 @@ class SqliteDocuments final : public DocumentStore {
   // Prepares the file, which stays locked, so that a second process fails at its first statement.
   Status prepare(const std::filesystem::path& path) {
     FULMAR_TRY(execute(database_, "PRAGMA locking_mode = EXCLUSIVE"));
+    FULMAR_TRY(check_kind(database_, path, DatabaseKind::responses));
     FULMAR_TRY(write_ahead(database_, durable_));
     FULMAR_TRY(prepare_documents(database_, path));
     // Removes pieces of texts that a process was writing or removing when it ended.

@@ -71,7 +71,7 @@ struct DocumentOptions {
 };
 
 // Opens or creates the file, readable by its owner alone; an empty path means memory. Errors: the file is
-// damaged, is open in another process, or is of a newer version; it is not changed then.
+// damaged, is open in another process, is of a newer version or of another kind; it is not changed then.
 Result<std::unique_ptr<DocumentStore>> open_document_store(const std::filesystem::path& path,
                                                            const DocumentOptions& options = {});
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "cache/database_kind.h"
 #include "cache/file_lock.h"
 #include "cache/session_name.h"
 #include "cache/session_schema.h"
@@ -151,6 +152,7 @@ class SqliteStore final : public SessionStore {
 
   Status prepare() {
     sqlite3_busy_timeout(database_.get(), kBusyMilliseconds);
+    FULMAR_TRY(check_kind(database_, path_, DatabaseKind::sessions));
     FULMAR_TRY(write_ahead(database_, options_.durable));
     FULMAR_TRY(prepare_sessions(database_, path_));
     Statement newest(database_, "SELECT max(updated) FROM fulmar_sessions");

@@ -23,10 +23,10 @@ struct SqliteOptions {
 };
 
 // Opens or creates the file, readable by its owner alone, and locks it for as long as the store
-// lives. In a file of another program only our own tables are touched (their names begin with
-// fulmar_). A file of an older schema is upgraded (session_schema.h). Errors: unavailable, another
-// process has the file open; and for an unreadable or damaged file or a newer schema, after which
-// nothing is changed. While the file has lost its name, nothing is stored in it or erased.
+// lives. A file of an older schema is upgraded (session_schema.h). Errors: unavailable, another
+// process has the file open; and for an unreadable or damaged file, a newer schema or a file of another
+// kind (database_kind.h), after which nothing is changed. While the file has lost its name, nothing is
+// stored in it or erased.
 //
 // Ages are those of a believed time (base/believed_time.h): a jump of the wall clock erases
 // nothing.
