@@ -37,10 +37,22 @@ int64_t worker_grace_seconds(std::chrono::milliseconds grace) {
   return std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::seconds>(grace).count() - 1);
 }
 
+// Makes the folder of states beside the files of sessions and returns it; empty where it cannot be made, which
+// is logged: states then stay on the worker that was sent them, until it ends.
+std::string shared_states(const std::string& session_db) {
+  const std::filesystem::path folder = std::filesystem::path(session_db).parent_path() / "states";
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error) return folder.string();
+  spdlog::error("no folder for the workers' states '{}': {}", folder.string(), error.message());
+  return {};
+}
+
 ChildProgram program_of(const SupervisorOptions& options, const WorkerSpec& spec,
                         const std::string& session_db, const std::string& token) {
   ChildProgram program{.program = options.program,
-                       .arguments = serve_arguments(spec, session_db, worker_grace_seconds(options.grace))};
+                       .arguments = serve_arguments(spec, {session_db, shared_states(session_db)},
+                                                    worker_grace_seconds(options.grace))};
   if (spec.gpu_id) {
     program.environment.emplace_back("CUDA_VISIBLE_DEVICES", std::to_string(*spec.gpu_id));
     program.environment.emplace_back("CUDA_DEVICE_ORDER", "PCI_BUS_ID");  // the order of our GPU list

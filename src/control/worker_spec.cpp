@@ -197,7 +197,7 @@ ParsedSpec parse_worker_spec(const JsonValue& body, const WorkerSurroundings& su
   return parsed;
 }
 
-std::vector<std::string> serve_arguments(const WorkerSpec& spec, const std::string& session_db,
+std::vector<std::string> serve_arguments(const WorkerSpec& spec, const WorkerFiles& files,
                                          int64_t grace_seconds) {
   std::vector<std::string> arguments{"serve"};
   const auto add = [&](std::string flag, std::string value) {
@@ -213,7 +213,8 @@ std::vector<std::string> serve_arguments(const WorkerSpec& spec, const std::stri
   add("--slots", std::to_string(spec.max_batch_size));
   add("--max-queue", std::to_string(spec.max_queue_size));
   add("--prefill-chunk", std::to_string(spec.prefill_chunk_size));
-  if (!shares_sessions(spec)) arguments.push_back("--state-db-path=" + session_db);
+  if (!shares_sessions(spec)) arguments.push_back("--state-db-path=" + files.sessions);
+  if (!files.states.empty()) arguments.push_back("--state-dir=" + files.states);
   add("--grace", std::to_string(grace_seconds));
   arguments.push_back("--quiet");
   arguments.insert(arguments.end(), spec.extra_arguments.begin(), spec.extra_arguments.end());

@@ -64,8 +64,14 @@ ParsedSpec parse_worker_spec(const JsonValue& body, const WorkerSurroundings& su
 // is outside.
 Result<std::string> locate_model(const std::string& path, const std::string& models_dir);
 
-// Returns the arguments of `fulmar`. `session_db`: the file in which the worker keeps its sessions.
-std::vector<std::string> serve_arguments(const WorkerSpec& spec, const std::string& session_db,
+// Where a worker keeps what its clients leave with it.
+struct WorkerFiles {
+  std::string sessions;  // a file of its own
+  std::string states;    // the folder of tuned states, which all workers share; empty: none
+};
+
+// Returns the arguments of `fulmar`.
+std::vector<std::string> serve_arguments(const WorkerSpec& spec, const WorkerFiles& files,
                                          int64_t grace_seconds);
 
 // Returns whether its arguments or its environment name a session store that workers share.

@@ -2,8 +2,8 @@
 """What the operations document promises, on a real control plane with a real worker: operations_test.py PROGRAM MODEL
 DOCUMENT
 
-Every figure that /metrics serves is in the document with its kind, and the other way round; and with --models-dir a
-worker reaches nothing outside of it.
+Every figure that /metrics serves is in the document with its kind, and the other way round; with --models-dir a worker
+reaches nothing outside of it; and a tuned state that was uploaded is on every worker, also on one that starts later.
 """
 import glob
 import json
@@ -100,6 +100,32 @@ def check_reach(address, own, inside, outside):
     print("- nothing outside of --models-dir is loaded")
 
 
+def upload(address, name, path):
+    with open(path, "rb") as file:
+        form = (f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'.encode() + file.read() +
+                b"\r\n--x--\r\n")
+    request = urllib.request.Request(f"{address}/v1/state/upload", form,
+                                     {"Content-Type": "multipart/form-data; boundary=x"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read())["state_id"]
+
+
+def check_states(address, first, state):
+    """Uploads and deletions go to whichever worker; each is asked for the state directly."""
+    name = upload(address, "shared.pth", state)
+    workers = [first, ready_worker(address, "inside.safetensors"), ready_worker(address, "inside.safetensors")]
+    wanted = {"prompt": "hello", "max_tokens": 8, "state_id": name, "temperature": 0}
+    answers = {ask(address, f"{own}/proxy/v1/completions", wanted)["choices"][0]["text"] for own in workers}
+    plain = ask(address, f"{first}/proxy/v1/completions", {**wanted, "state_id": ""})["choices"][0]["text"]
+    assert len(answers) == 1 and plain not in answers, (answers, plain)
+    later = {"prompt": "hello", "max_tokens": 1, "state_id": upload(address, "later.pth", state)}
+    assert [status_of(address, f"{own}/proxy/v1/completions", later) for own in workers] == [200] * 3
+    assert ask(address, "/v1/state/delete", {"state_id": name})["deleted"]
+    assert [status_of(address, f"{own}/proxy/v1/completions", wanted) for own in workers] == [404] * 3
+    assert [len(ask(address, f"{own}/proxy/v1/state/list")["data"]) for own in workers] == [1] * 3
+    print("- what is uploaded or deleted is so on every worker")
+
+
 def main():
     program, model, document = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
@@ -117,6 +143,7 @@ def main():
             own = ready_worker(address, "inside.safetensors")
             check_figures(address, document, served_by_key(program, inside, folder))
             check_reach(address, own, inside, outside)
+            check_states(address, own, f"{os.path.dirname(model)}/fulmar-demo-pirate.state.pth")
             print("passed")
         finally:
             control.terminate()

@@ -151,7 +151,7 @@ TEST_F(SpecTest, NothingOutsideTheModelsFolderIsFound) {
 
 TEST_F(SpecTest, WorkersLoadNothingFromOutsideLaterEither) {
   const auto has_root = [](const ParsedSpec& parsed, const std::string& root) {
-    const auto words = serve_arguments(parsed.spec, "sessions.db", 8);
+    const auto words = serve_arguments(parsed.spec, {"sessions.db", "states"}, 8);
     return std::find(words.begin(), words.end(), "--model-root=" + root) != words.end();
   };
   EXPECT_TRUE(has_root(parse(R"({"model_path":"sub/m"})", models()), models()));
@@ -162,7 +162,7 @@ TEST_F(SpecTest, AStoreOfTheWorkersOwnTakesThePlaceOfTheFile) {
   const auto names_file = [](std::vector<std::string> arguments) {
     WorkerSpec spec;
     spec.extra_arguments = std::move(arguments);
-    const auto words = serve_arguments(spec, "sessions.db", 8);
+    const auto words = serve_arguments(spec, {"sessions.db", "states"}, 8);
     return std::find(words.begin(), words.end(), "--state-db-path=sessions.db") != words.end();
   };
   EXPECT_TRUE(names_file({"--slots", "3"}));
@@ -171,7 +171,7 @@ TEST_F(SpecTest, AStoreOfTheWorkersOwnTakesThePlaceOfTheFile) {
   const WorkerSpec inherits =
       parse_worker_spec(*parse_json("{}"), {.models_dir = {}, .shared_store = true}).spec;
   EXPECT_TRUE(shares_sessions(inherits));
-  EXPECT_THAT(serve_arguments(inherits, "sessions.db", 8),
+  EXPECT_THAT(serve_arguments(inherits, {"sessions.db", "states"}, 8),
               testing::Not(testing::Contains("--state-db-path=sessions.db")));
 }
 

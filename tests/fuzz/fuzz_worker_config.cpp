@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::set<std::string> names;
   for (const WorkerSpec& spec : *specs) {
     expect(!spec.name.empty() && names.insert(spec.name).second && !spec.host.empty());
-    (void)serve_arguments(spec, "sessions.db", 8);
+    (void)serve_arguments(spec, {"sessions.db", "states"}, 8);
   }
   return 0;
 }

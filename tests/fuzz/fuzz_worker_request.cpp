@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   expect(parse_json(problems_json(parsed.problems)).ok());
   const WorkerSpec& spec = parsed.spec;
   expect(spec.port >= 0 && spec.port <= 65535 && spec.max_batch_size >= 1);
-  for (const std::string& argument : serve_arguments(spec, "sessions.db", 8)) {
+  for (const std::string& argument : serve_arguments(spec, {"sessions.db", "states"}, 8)) {
     expect(argument.find('\0') == std::string::npos);
   }
   JsonWriter json;

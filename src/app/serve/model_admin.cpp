@@ -356,14 +356,37 @@ void LocalAdmin::take_back(Loaded& loaded, const std::string& name, std::optiona
 }
 
 Result<bool> LocalAdmin::drop_state_file(const Owner& owner, const std::string& id) {
+  if (files_.changed(owner.name)) read_states_again();
   FULMAR_ASSIGN(const bool gone, files_.drop(owner.name, id));
-  if (!gone) return false;
-  models_.remove_state(owner.name, id);
-  const std::string name = session_text(owner.name, id);
+  if (gone) forget_state(owner.name, id);
+  return gone;
+}
+
+void LocalAdmin::forget_state(const std::string& owner, const std::string& id) {
+  models_.remove_state(owner, id);
+  const std::string name = session_text(owner, id);
   for (Loaded& loaded : loaded_) {
     if (loaded.states.erase(name) > 0) loaded.served->model()->engine->remove_state(name);
   }
-  return true;
+}
+
+void LocalAdmin::read_states_again() {
+  const auto changes = files_.list_again();
+  if (!changes.ok()) return spdlog::error("states not read again: {}", changes.error().text);
+  for (const StateFile& file : changes->gone) {
+    const bool replaced = std::any_of(
+        changes->fresh.begin(), changes->fresh.end(),
+        [&](const StateFile& fresh) { return fresh.id == file.id && fresh.owner == file.owner; });
+    if (!replaced) forget_state(file.owner, file.id);
+  }
+  for (const StateFile& file : changes->fresh) {
+    for (Loaded& loaded : loaded_) {
+      auto state = files_.read(file, loaded.served->config());
+      Status added = state.ok() ? Status() : Status(state.error());
+      if (added.ok()) added = add_state(loaded, {.name = file.id, .owner = file.owner}, std::move(*state));
+      if (!added.ok()) spdlog::warn("state file '{}' not registered: {}", file.filename, added.error().text);
+    }
+  }
 }
 
 void LocalAdmin::remove_states() {

@@ -60,6 +60,8 @@ class LocalAdmin : public ModelAdmin {
   Result<StateFile> keep_state_file(const Owner& owner, const std::string& filename,
                                     std::string_view bytes) override;
   Result<bool> drop_state_file(const Owner& owner, const std::string& id) override;
+  bool states_changed(const Owner& owner) const override { return files_.changed(owner.name); }
+  void read_states_again() override;
   Status forget_session(const std::string& id) override { return sessions_.erase_of_all_models(id); }
   std::vector<StateFile> state_files(const Owner& owner) const override;
   Status load_available(const std::string& id) override;
@@ -91,6 +93,7 @@ class LocalAdmin : public ModelAdmin {
                   const std::vector<TunedState>& facts);
   Status add_numbers(Loaded& loaded, Numbers numbers);
   Status add_state(Loaded& loaded, TunedState facts, TimeState state);
+  void forget_state(const std::string& owner, const std::string& id);
   void take_back(Loaded& loaded, const std::string& name, std::optional<TimeState> before);
   Status carry_state(const Loaded& from, const TunedState& state, Loaded& to);
   std::vector<TunedState> carry_states(const Loaded& from, const std::vector<TunedState>& facts, Loaded& to);

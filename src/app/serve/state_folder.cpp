@@ -45,28 +45,32 @@ Status check_name(const std::string& name) {
                            name, kLongestName, fmt::join(kEndings, ", "))};
 }
 
-// Returns a file's facts for the list; the number of tensors is 0 if it cannot be read.
-StateFile describe_file(const fs::path& path, const std::string& filename) {
+// Returns what a file's name, size and time tell.
+StateFile stat_file(const fs::path& path, const std::string& filename) {
   std::error_code error;
   constexpr int64_t kMillis = 1000;
   StateFile file{.id = served_id(filename), .filename = filename, .created_ms = unix_seconds() * kMillis};
   file.bytes = static_cast<int64_t>(fs::file_size(path, error));
-  const FileWatch watch;  // a file lost meanwhile must not cost the server
-  if (const auto checkpoint = open_checkpoint(path)) {
-    file.tensors = static_cast<int64_t>((*checkpoint)->tensors().size());
-    for (const StoredTensor& tensor : (*checkpoint)->tensors()) {
-      if (!tensor.name.ends_with(".att.time_state") || tensor.shape.size() != 3) continue;
-      ++file.layers;
-      file.heads = tensor.shape[0];
-      file.head_size = tensor.shape[1];
-    }
-  }
   const auto written = fs::last_write_time(path, error);
   if (!error) {
     const auto system = std::chrono::file_clock::to_sys(written).time_since_epoch();
     file.created_ms = std::chrono::duration_cast<std::chrono::milliseconds>(system).count();
   }
   return file;
+}
+
+// Adds what the file's tensors tell; nothing where it cannot be read.
+void describe_tensors(const fs::path& path, StateFile& file) {
+  const FileWatch watch;  // a file lost meanwhile must not cost the server
+  const auto checkpoint = open_checkpoint(path);
+  if (!checkpoint) return;
+  file.tensors = static_cast<int64_t>((*checkpoint)->tensors().size());
+  for (const StoredTensor& tensor : (*checkpoint)->tensors()) {
+    if (!tensor.name.ends_with(".att.time_state") || tensor.shape.size() != 3) continue;
+    ++file.layers;
+    file.heads = tensor.shape[0];
+    file.head_size = tensor.shape[1];
+  }
 }
 
 // Returns the error of listing a folder. A missing one is no error: it is made for the first file.
@@ -78,31 +82,89 @@ Status unlisted(const fs::path& folder, std::error_code error) {
 
 }  // namespace
 
-StateFolder::StateFolder(fs::path folder) : folder_(std::move(folder)) {
-  if (!folder_.empty()) listed_ = scan_all();
+StateFolder::StateFolder(fs::path folder) : folder_(std::move(folder)), named_(!folder_.empty()) {
+  if (!named_) return;
+  if (const auto listed = list_again(); !listed.ok()) listed_ = listed.error();
 }
 
-Status StateFolder::scan_all() {
-  FULMAR_TRY(scan(folder_, {}));
+StateFolder::Time StateFolder::time_of(const std::string& owner) const {
   std::error_code error;
-  for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (!name.starts_with(kOwnerMark) || !is_key_name(name.substr(1))) continue;
-    FULMAR_TRY(scan(entry->path(), name.substr(1)));
-  }
-  return unlisted(folder_, error);
+  const Time time = fs::last_write_time(folder_of(owner), error);
+  return error ? Time::min() : time;
 }
 
-Status StateFolder::scan(const fs::path& folder, const std::string& owner) {
+bool StateFolder::changed(const std::string& owner) const {
+  if (!named_) return false;
+  std::lock_guard lock(mutex_);
+  const auto differs = [&](const std::string& one) {
+    const auto listed = folders_.find(one);
+    return listed != folders_.end() && listed->second != time_of(one);
+  };
+  return differs({}) || (!owner.empty() && differs(owner));
+}
+
+// A change that comes after the listing may bear the same time, since clocks of files are coarse: a folder
+// that was written just now counts as not listed.
+Status StateFolder::scan(const std::string& owner, Listing& listing) const {
+  constexpr std::chrono::seconds kCoarse{2};
+  const fs::path folder = folder_of(owner);
+  const Time time = time_of(owner);
+  const bool settled = Time::clock::now() - time > kCoarse;
+  listing.folders[owner] = settled || time == Time::min() ? time : Time::max();
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (!check_name(name)) continue;
-    StateFile file = describe_file(entry->path(), name);
+    StateFile file = stat_file(entry->path(), name);
     file.owner = owner;
-    insert(std::move(file));
+    listing.files.push_back(std::move(file));
   }
   return unlisted(folder, error);
+}
+
+Result<StateFolder::Listing> StateFolder::scan_all() const {
+  Listing listing;
+  FULMAR_TRY(scan({}, listing));
+  std::error_code error;
+  for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(kOwnerMark) || !is_key_name(name.substr(1))) continue;
+    FULMAR_TRY(scan(name.substr(1), listing));
+  }
+  FULMAR_TRY(unlisted(folder_, error));
+  return listing;
+}
+
+Result<StateFolder::Changes> StateFolder::list_again() {
+  FULMAR_ASSIGN(Listing listing, scan_all());
+  const auto same = [](const StateFile& a, const StateFile& b) {
+    return a.owner == b.owner && a.filename == b.filename && a.bytes == b.bytes &&
+           a.created_ms == b.created_ms;
+  };
+  const auto contains = [&](const std::vector<StateFile>& files, const StateFile& file) {
+    return std::any_of(files.begin(), files.end(), [&](const StateFile& one) { return same(one, file); });
+  };
+  const std::vector<StateFile> before = list();
+  Changes changes;
+  for (StateFile& file : listing.files) {
+    if (contains(before, file)) continue;
+    describe_tensors(folder_of(file.owner) / file.filename, file);
+    changes.fresh.push_back(file);
+  }
+  for (const StateFile& file : before) {
+    if (!contains(listing.files, file)) changes.gone.push_back(file);
+  }
+  std::lock_guard lock(mutex_);
+  for (const StateFile& file : changes.gone) {
+    std::erase_if(files_, [&](const StateFile& one) { return same(one, file); });
+  }
+  for (const StateFile& file : changes.fresh) insert(file);
+  folders_ = std::move(listing.folders);
+  return changes;
+}
+
+Result<TimeState> StateFolder::read(const StateFile& file, const ModelConfig& config) const {
+  return read_time_state(folder_of(file.owner) / file.filename, config);
 }
 
 fs::path StateFolder::folder_of(const std::string& owner) const {
@@ -160,7 +222,8 @@ Result<StateFolder::Incoming> StateFolder::take_in(const std::string& owner, con
     return Error{ErrorKind::invalid,
                  fmt::format("'{}' is no state for this model: {}", filename, state.error().text)};
   }
-  incoming.file_ = describe_file(incoming.path_, filename);
+  incoming.file_ = stat_file(incoming.path_, filename);
+  describe_tensors(incoming.path_, incoming.file_);
   incoming.file_.owner = owner;
   incoming.state_ = std::move(*state);
   return incoming;
@@ -182,8 +245,8 @@ Status StateFolder::keep(Incoming& incoming) {
       if (old->filename != file.filename) fs::remove(folder / old->filename, error);
       files_.erase(old);
     }
+    insert(file);
   }
-  insert(file);
   return {};
 }
 
@@ -209,7 +272,7 @@ Result<bool> StateFolder::drop(const std::string& owner, const std::string& id) 
 std::vector<StateFolder::Kept> StateFolder::fitting(const ModelConfig& config) const {
   std::vector<Kept> kept;
   for (StateFile& file : list()) {
-    Result<TimeState> state = read_time_state(folder_of(file.owner) / file.filename, config);
+    Result<TimeState> state = read(file, config);
     if (state) {
       kept.push_back({std::move(file), std::move(*state)});
     } else {
@@ -224,8 +287,8 @@ std::vector<StateFile> StateFolder::list() const {
   return files_;
 }
 
+// Call under the lock.
 void StateFolder::insert(StateFile file) {
-  std::lock_guard lock(mutex_);
   const auto place =
       std::lower_bound(files_.begin(), files_.end(), file, [](const StateFile& a, const StateFile& b) {
         return std::tie(a.id, a.owner) < std::tie(b.id, b.owner);

@@ -1,7 +1,9 @@
-// The folder of tuned states that clients have sent: stores, deletes and lists files. Knows no engine.
+// The folder of tuned states that clients have sent: stores, deletes and lists files. Several servers may use
+// one folder: each sees what the others did. Knows no engine.
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -64,25 +66,47 @@ class StateFolder {
   // Removes a file; returns whether there was one of that id. Fails if the file cannot
   // be removed: it stays listed.
   Result<bool> drop(const std::string& owner, const std::string& id);
+  // Tells whether the folder has changed for this owner since it was listed, by another hand than this
+  // object's. From any thread; looks at the disk twice.
+  bool changed(const std::string& owner) const;
+  struct Changes {
+    std::vector<StateFile> fresh;  // new ones, and those with other content
+    std::vector<StateFile> gone;
+  };
+  // Lists the folder again and returns how it differs from the list. Where it cannot be listed, all is as it
+  // was.
+  Result<Changes> list_again();
+  // Reads a listed file.
+  Result<TimeState> read(const StateFile& file, const ModelConfig& config) const;
+
   // Returns the states that fit the model.
   std::vector<Kept> fitting(const ModelConfig& config) const;
   // Returns all files by id and owner. From any thread.
   std::vector<StateFile> list() const;
 
  private:
+  using Time = std::filesystem::file_time_type;
+  struct Listing {
+    std::vector<StateFile> files;
+    std::map<std::string, Time> folders;  // by owner: when each was written last, as far as this listing has it
+  };
+
   Status make_temporary();
-  Status scan(const std::filesystem::path& folder, const std::string& owner);
-  Status scan_all();
+  Status scan(const std::string& owner, Listing& listing) const;
+  Result<Listing> scan_all() const;
+  Time time_of(const std::string& owner) const;
   std::filesystem::path folder_of(const std::string& owner) const;
   size_t count(const std::string& owner, const std::string& but) const;
   void insert(StateFile file);
   std::vector<StateFile>::iterator find(const std::string& owner, const std::string& id);
 
   std::filesystem::path folder_;
+  const bool named_;  // others may write to it, too
   bool temporary_ = false;
   Status listed_;
   mutable std::mutex mutex_;
   std::vector<StateFile> files_;  // by id and owner
+  std::map<std::string, Time> folders_;
 };
 
 }  // namespace fulmar

@@ -13,6 +13,7 @@
 #include "net/json.h"
 #include "net/secret.h"
 #include "net/worker_proof.h"
+#include "server/core/fields.h"
 #include "server/core/warnings.h"
 
 namespace fulmar {
@@ -47,6 +48,20 @@ std::string share_of(const Service& service, const Route& route, const Exchange&
   const Caller caller = identify(rules, route.access, exchange.request(), JsonValue());
   if (caller.known && !caller.account && !rules.nothing_checked()) return "password";
   return fulmar::share_of(caller, exchange.client());
+}
+
+// Tells whether a call may be about a tuned state: it lists them, or names one by its id or behind the name of
+// a model.
+bool names_state(const Call& call) {
+  const HttpRequest& request = call.request();
+  if (call.route().path == "/v1/state/list" || !request.headers.get("X-RWKV-State-Id").empty()) return true;
+  for (const std::string_view object : {"options", "params"}) {
+    const JsonValue* inner = call.body().find(object);
+    if (inner && holds_something(inner->find("state_id"))) return true;
+  }
+  const JsonValue* model = call.body().find("model");
+  const bool has_suffix = model && model->is_string() && model->as_string().find(' ') != std::string::npos;
+  return has_suffix || holds_something(call.body().find("state_id"));
 }
 
 // Tells whether the control plane of this worker looks for one of the caller's sessions itself, to send a
@@ -170,9 +185,20 @@ void Call::serve(std::shared_ptr<Call> self) {
   if (!body) return fail(bad_value(body.error().text, {}, "invalid_json"));
   unkept_ = service_->families.unkept(route_, request(), body_);
   if (unkept_.fault && unkept_.at_once) return fail(*unkept_.fault);
-  if (!route_.waits || thread_ == ThreadKind::sessions) return route_.handle(std::move(self));
-  resume(
-      self, keep_body(), [self] { self->route_.handle(self); }, ThreadKind::sessions);
+  const auto handle = [self] {
+    if (!self->route_.waits || self->thread_ == ThreadKind::sessions) return self->route_.handle(self);
+    resume(
+        self, self->keep_body(), [self] { self->route_.handle(self); }, ThreadKind::sessions);
+  };
+  ModelAdmin* const admin = service_->admin;
+  if (!names_state(*this) || !admin || !admin->states_changed(owner_)) return handle();
+  const auto read_again = [self, admin, handle, kept = keep_body()] {
+    admin->read_states_again();
+    resume(self, kept, handle);
+  };
+  if (!admin->post([self, read_again] { self->guard(read_again); })) {
+    fail({503, "Too many loads are waiting", {}, "queue_full", {}});
+  }
 }
 
 Result<JsonValue> Call::read_body() {

@@ -104,6 +104,12 @@ class ModelAdmin {
   // file cannot be deleted.
   virtual Result<bool> drop_state_file(const Owner& owner, const std::string& id) = 0;
 
+  // Tells whether the folder of states differs, for this owner, from what was read of it: another server may
+  // share it. From any thread; looks at the disk twice.
+  virtual bool states_changed(const Owner& /*owner*/) const { return false; }
+  // Reads that folder again: registers what is new and forgets what is gone. Within jobs only.
+  virtual void read_states_again() {}
+
   // Loads this model in place of all loaded ones, whose running requests finish.
   virtual Status load_available(const std::string& id) = 0;
 

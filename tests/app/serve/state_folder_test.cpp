@@ -6,6 +6,8 @@
 
 #include <fstream>
 #include <map>
+#include <random>
+#include <set>
 
 #include "files/checkpoint.h"
 #include "files/identify.h"
@@ -99,6 +101,59 @@ TEST_F(StateFolders, AFolderThatCannotBeListedIsNotTakenForAnEmptyOne) {
   EXPECT_FALSE(StateFolder(folder_ / "file").listed().ok());
   fs::rename(folder_ / "file", folder_ / "@alice");
   EXPECT_FALSE(StateFolder(folder_).listed().ok()) << "nor that of a key";
+}
+
+// Several servers at random: whoever looks has what all of them together have done, in whatever order.
+TEST_F(StateFolders, EachServerSeesWhatTheOthersDid) {
+  StateFolder servers[] = {StateFolder(folder_), StateFolder(folder_), StateFolder(folder_)};
+  const std::string owners[] = {"", "alice", "bob"}, names[] = {"one.pth", "two.pth"};
+  std::set<std::pair<std::string, std::string>> wanted;  // owner, id
+  std::mt19937 random(1);
+  for (int step = 0; step < 200; ++step) {
+    StateFolder& server = servers[random() % 3];
+    const std::string &owner = owners[random() % 3], &name = names[random() % 2], id = name.substr(0, 3);
+    // As the server does before it acts on a state that a client names.
+    if (server.changed(owner)) ASSERT_TRUE(server.list_again().ok());
+    if (random() % 3 > 0) {
+      auto incoming = server.take_in(owner, name, content_, config_);
+      ASSERT_TRUE(incoming.ok() && server.keep(*incoming).ok());
+      wanted.emplace(owner, id);
+    } else {
+      const auto gone = server.drop(owner, id);
+      ASSERT_TRUE(gone.ok());
+      EXPECT_EQ(*gone, wanted.erase({owner, id}) == 1) << owner << " " << id;
+    }
+    StateFolder& other = servers[random() % 3];
+    const std::string& asking = owners[random() % 3];
+    if (other.changed(asking)) ASSERT_TRUE(other.list_again().ok());
+    for (const std::string& whose : {std::string(), asking}) {
+      std::set<std::pair<std::string, std::string>> listed, kept;
+      for (const StateFile& file : other.list()) {
+        if (file.owner == whose) listed.emplace(file.owner, file.id);
+      }
+      for (const auto& one : wanted) {
+        if (one.first == whose) kept.insert(one);
+      }
+      EXPECT_EQ(listed, kept) << "step " << step << " of '" << whose << "'";
+    }
+  }
+}
+
+TEST_F(StateFolders, WhatHasOtherContentIsFreshAndWhatIsAsBeforeIsNot) {
+  StateFolder mine(folder_), other(folder_);
+  auto incoming = other.take_in("", "one.pth", content_, config_);
+  ASSERT_TRUE(incoming.ok() && other.keep(*incoming).ok());
+  ASSERT_TRUE(mine.changed(""));
+  EXPECT_EQ(mine.list_again()->fresh.size(), 1u);
+  EXPECT_TRUE(mine.list_again()->fresh.empty());
+  fs::last_write_time(folder_ / "one.pth", fs::file_time_type::clock::now() + std::chrono::hours(1));
+  const auto changes = mine.list_again();
+  ASSERT_TRUE(changes.ok());
+  EXPECT_EQ(changes->fresh.size(), 1u);
+  EXPECT_EQ(changes->gone.size(), 1u) << "the file that it takes the place of";
+  fs::last_write_time(folder_, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  ASSERT_TRUE(mine.list_again().ok());
+  EXPECT_FALSE(mine.changed("")) << "a folder that rests is not read again";
 }
 
 TEST_F(StateFolders, AnEqualIdIsReplacedByOneListedOnce) {
