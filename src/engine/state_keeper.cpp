@@ -30,8 +30,8 @@ Error no_such_session(const StateLink& link) {
   if (!link.servers_own)
     return {ErrorKind::not_found, "session '" + session_id_of(link.read_session) + "' does not exist"};
   return {ErrorKind::not_found,
-          "the state of the response that this one goes on from is no longer kept: the bounds on sessions "
-          "(age or size) have let it go; send the whole conversation instead"};
+          "the state of the response that this one goes on from is not kept: it was lost with a server, or there "
+          "was no room for it or no more (age, size); send the whole conversation instead"};
 }
 
 bool starts_afresh(const Ask& ask) { return ask.state.read_session.empty(); }
