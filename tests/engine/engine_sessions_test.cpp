@@ -120,7 +120,7 @@ TEST(Sessions, AMissingStateOfAResponseIsToldWithoutItsName) {
   const RowLog row = tiny.run(ask);
   ASSERT_TRUE(row.last->error);
   EXPECT_EQ(row.last->error->kind, ErrorKind::not_found);
-  EXPECT_NE(row.last->error->text.find("no longer kept"), std::string::npos) << row.last->error->text;
+  EXPECT_NE(row.last->error->text.find("is not kept"), std::string::npos) << row.last->error->text;
   EXPECT_EQ(row.last->error->text.find("resp:x"), std::string::npos) << row.last->error->text;
 }
 

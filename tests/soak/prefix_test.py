@@ -159,7 +159,7 @@ def main():
     program, model, problems = str(Path(flags.program).resolve()), str(Path(flags.model).resolve()), []
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
         server = Server(program, model, folder, "--state-db-path", "none", "--slots", "32").start()
-        fresh = Server(program, model, other, "--state-db-path", "none", "--slots", "1", "--cache-device", "0",
+        fresh = Server(program, model, other, "--state-db-path", f"{other}/s.db", "--slots", "1", "--cache-device", "0",
                        "--cache-host", "0").start()
         problems += check_last_words(server, flags.chats)
         problems += check_system_prompt(server, flags.requests)

@@ -1,5 +1,7 @@
 #include "app/served/engine_bounds.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace fulmar {
@@ -28,6 +30,14 @@ CacheShares share_caches(const CacheFlags& flags, size_t slot_bytes, size_t stat
     shares.host_sessions = states_in(*flags.host_mib / 2, state_bytes);
   }
   return shares;
+}
+
+Status check_room_for_sessions(const CacheShares& shares, bool stored, size_t state_bytes) {
+  if (stored || shares.device_sessions + shares.host_sessions > 0) return {};
+  return Error{ErrorKind::invalid,
+               fmt::format("--cache-device and --cache-host have no room for a session, of {} MiB, and "
+                           "--state-db-path is none; wanted room for one in either, or a file",
+                           (state_bytes >> 20) + 1)};
 }
 
 WaitingBounds waiting_bounds(int64_t max_queue, std::optional<int64_t> rows, std::optional<int64_t> mib) {

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "base/result.h"
+
 namespace fulmar {
 
 // The states that are kept in addition to running sequences. Sessions are states of one
@@ -28,6 +30,9 @@ struct CacheFlags {
 // Divides each budget: half for sessions, half for prompt prefixes; of an odd number of states sessions have
 // the larger half. `slot_bytes`: of a state on the device, `state_bytes`: in host memory.
 CacheShares share_caches(const CacheFlags& flags, size_t slot_bytes, size_t state_bytes);
+
+// Fails where sessions would be kept nowhere: in neither tier, and there is no store (`stored` is false).
+Status check_room_for_sessions(const CacheShares& shares, bool stored, size_t state_bytes);
 
 // The most rows and bytes that may wait for a slot, over all requests.
 struct WaitingBounds {

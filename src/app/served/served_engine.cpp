@@ -155,6 +155,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
 
   FULMAR_TRY(warm_up(*loaded.model));
   const CacheShares kept = share_caches(flags.cache, loaded.model->memory().per_slot, layout.slot_bytes());
+  FULMAR_TRY(check_room_for_sessions(kept, sessions.stored(), layout.slot_bytes()));
   const WaitingBounds waiting =
       waiting_bounds(flags.max_queue, flags.max_waiting_rows, flags.max_waiting_mib);
   EngineOptions options{.max_queue = flags.max_queue,

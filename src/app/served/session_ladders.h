@@ -44,6 +44,9 @@ class SessionLadders {
   // thread. A store that workers share drops sessions by their age.
   Status erase_of_all_models(const std::string& id) const;
 
+  // Tells whether there is a store.
+  bool stored() const { return open_store_ != nullptr; }
+
   // Returns why sessions stay in memory though a file was wanted for them; empty: they do not.
   const std::string& in_memory() const { return in_memory_; }
 

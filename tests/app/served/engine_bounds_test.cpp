@@ -38,6 +38,16 @@ TEST(EngineBounds, OneBudgetLeavesTheOtherPlaceAsItIs) {
   EXPECT_EQ(share_caches({.host_mib = 4}, kMiB, kMiB).device_states(), 32);
 }
 
+TEST(EngineBounds, SessionsHaveAPlaceSomewhere) {
+  for (const double mib : {0.0, 0.5, 1.0, 2.0}) {
+    const CacheShares none = share_caches({.device_mib = mib, .host_mib = 0}, kMiB, kMiB);
+    EXPECT_EQ(check_room_for_sessions(none, false, kMiB).ok(), mib >= 1) << mib;
+    EXPECT_TRUE(check_room_for_sessions(none, true, kMiB).ok());
+    const CacheShares host = share_caches({.device_mib = 0, .host_mib = mib}, kMiB, kMiB);
+    EXPECT_EQ(check_room_for_sessions(host, false, kMiB).ok(), mib >= 2) << mib;
+  }
+}
+
 TEST(EngineBounds, WhatWaitsFollowsFromTheQueue) {
   const auto usual = waiting_bounds(1000, {}, {});
   EXPECT_EQ(usual.rows, 65536);
