@@ -48,6 +48,9 @@ function(fulmar_app_tests)
   add_test(NAME app.adapters COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/convert/adapters_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/../shared)
   set_tests_properties(app.adapters PROPERTIES LABELS app TIMEOUT 400)
+  add_test(NAME app.tune COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/tune/tune_test.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+  set_tests_properties(app.tune PROPERTIES LABELS app TIMEOUT 400)
   # Sanitizers bring a heap of theirs, which keeps what was freed.
   if(NOT FULMAR_SANITIZE)
     add_test(NAME app.memory COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/serve/memory_test.py

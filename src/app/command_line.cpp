@@ -19,7 +19,7 @@ void set_up_parser(CLI::App& app, std::string& log_level, Command& chosen) {
       ->envname("FULMAR_LOG");
   for (const auto add : {add_serve, add_control, add_fleet, add_chat, add_generate, add_tokenize,
                          add_tokenizer, add_inspect, add_pull, add_models, add_convert, add_quantize,
-                         add_merge, add_bench, add_eval, add_keys, add_doctor}) {
+                         add_merge, add_tune, add_bench, add_eval, add_keys, add_doctor}) {
     add(app, chosen);
   }
   refuse_empty_values(app);

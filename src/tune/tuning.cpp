@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "base/read_file.h"
 #include "base/write_file.h"
@@ -210,7 +212,7 @@ Status Tuning::resume(const fs::path& folder) {
   return {};
 }
 
-Result<fs::path> Tuning::write_result(const fs::path& folder) const {
+Result<fs::path> Tuning::write_result(const fs::path& folder, const TuneFacts& facts) const {
   const ModelConfig& config = parameters_.config;
   const bool state = settings_.method == TuneMethod::state;
   const fs::path path = folder / (state ? "state-final.pth" : "adapter-final.pth");
@@ -227,11 +229,39 @@ Result<fs::path> Tuning::write_result(const fs::path& folder) const {
   }
   FULMAR_TRY(write_pth(path, tensors));
   if (settings_.method == TuneMethod::lora) {
-    JsonWriter json;
-    json.begin_object().member("alpha", settings_.alpha).end_object();
-    FULMAR_TRY(write_whole_file(folder / "adapter-final.json", json.text() + "\n"));
+    JsonWriter alpha;
+    alpha.begin_object().member("alpha", settings_.alpha).end_object();
+    FULMAR_TRY(write_whole_file(folder / "adapter-final.json", alpha.text() + "\n"));
   }
+  JsonWriter json;
+  json.begin_object().member("method", name_of(settings_.method)).member("steps", done());
+  json.member("model_sha256", settings_.base).member("data_sha256", settings_.data);
+  for (const auto& [name, value] : facts) json.member(name, value);
+  json.end_object();
+  FULMAR_TRY(write_whole_file(folder / "tune.json", json.text() + "\n"));
   return path;
+}
+
+int64_t largest_batch(const Samples& samples, int64_t batch) {
+  std::vector<int64_t> lengths;
+  for (const TuneSample& one : samples.samples) lengths.push_back(static_cast<int64_t>(one.tokens.size()));
+  std::ranges::sort(lengths, std::greater());
+  lengths.resize(std::min(lengths.size(), static_cast<size_t>(batch)));
+  return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+}
+
+int64_t tuning_bytes(const ModelConfig& config, const TuneSettings& settings, const TuneSizes& sizes) {
+  constexpr int64_t kHeadRows = 256;
+  const int64_t width = config.n_embd, state = width * config.head_size;
+  int64_t trained = config.n_layer * state;
+  if (settings.method != TuneMethod::state) {  // of a layer: at most ten widths in and out of its matrices
+    trained = config.n_layer * settings.rank * (10 * width + 2 * config.n_ffn) * 2;
+  }
+  const int64_t streams = (config.n_layer + 3) * width;                          // of a row
+  const int64_t one_layer = 60 * width + 6 * config.n_ffn + state / kKeptEvery;  // tape and gradients
+  const int64_t carries = 4 * std::min(settings.batch, sizes.rows) * (state + 2 * width);
+  const int64_t head = kHeadRows * (2 * config.vocab + 3 * width);
+  return 4 * (sizes.numbers + 4 * trained + sizes.rows * (streams + one_layer) + carries + head);
 }
 
 fs::path checkpoint_folder(const fs::path& run, int64_t steps) {

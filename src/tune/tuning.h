@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "tune/model_parameters.h"
@@ -35,6 +37,9 @@ struct TuneStep {
   int64_t tokens = 0;
 };
 
+// What else is told about a result, by name.
+using TuneFacts = std::vector<std::pair<std::string, std::string>>;
+
 // Equal settings, parameters and samples give the same bits, also when the run is saved and taken up again.
 class Tuning {
  public:
@@ -55,9 +60,10 @@ class Tuning {
   Status resume(const std::filesystem::path& folder);
 
   // Writes what was trained in the forms that servers load: "state-final.pth", blocks.l.att.time_state [H,
-  // value, key]; or "adapter-final.pth" under RWKV-PEFT's names, with alpha in "adapter-final.json" for LoRA.
-  // All f32. Returns the file's path.
-  Result<std::filesystem::path> write_result(const std::filesystem::path& folder) const;
+  // value, key]; or "adapter-final.pth" under RWKV-PEFT's names, with LoRA's alpha in "adapter-final.json".
+  // All f32. "tune.json" says how it was made, with these facts. Returns the first file's path.
+  Result<std::filesystem::path> write_result(const std::filesystem::path& folder,
+                                             const TuneFacts& facts) const;
 
  private:
   ModelParameters<float>& parameters_;
@@ -66,6 +72,15 @@ class Tuning {
   TrainedModel<float> model_;
   Adam<float> adam_;
 };
+
+// Returns the bytes that a run needs at most: `numbers` of the model's weights, and batches of up to `rows`
+// tokens.
+struct TuneSizes {
+  int64_t numbers = 0, rows = 0;
+};
+int64_t tuning_bytes(const ModelConfig& config, const TuneSettings& settings, const TuneSizes& sizes);
+// Returns the tokens of the largest batch that samples can make.
+int64_t largest_batch(const Samples& samples, int64_t batch);
 
 // Returns the folder of the last checkpoint in a run's folder, "checkpoint-<steps>". Error not_found: there
 // is none.

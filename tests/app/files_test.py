@@ -37,6 +37,7 @@ WORDS = {
     "convert": {"": [MODEL, "out.gguf"], "--force": None},
     "quantize": {"": [MODEL, "out.gguf"], "--force": None, "--type": "q8_0"},
     "merge": {"": [MODEL, "words.txt", "out.gguf"], "--force": None},
+    "tune": {"--model": MODEL, "--data": "words.txt", "--output": "run"},
     "bench steps": {**BENCH, "--decode": "1", "--prefill": "1x1", "--repeats": "1"},
     "bench kernels": {**BENCH, "--decode": "1", "--prefill": "1x1", "--repeats": "1"},
     "bench serve": {**BENCH, "--streams": "1", "--tokens": "2", "--repeats": "1"},
@@ -53,7 +54,7 @@ WORDS = {
 READ_WHOLE = [
     "serve --config", "serve --api-keys", "keys list --api-keys", "keys add --api-keys", "eval --text", "eval --suite",
     "eval --lambada", "eval --schemas", "chat --session", "quantize --calibrate", "tokenize --vocab",
-    "bench load --dataset",
+    "bench load --dataset", "tune --data",
 ]
 # What is made where it is missing, and what no lock can lie beside.
 NOT_READ = [("keys add --api-keys", "none"), ("chat --session", "none"), ("keys add --api-keys", "/proc/self/mem")]

@@ -124,7 +124,7 @@ TEST_F(TuningTest, WritesAStateThatServersRead) {
     ModelParameters<float> model = small_model(version);
     Tuning tuning(model, samples_, small_settings(TuneMethod::state));
     run_on(tuning);
-    const auto path = tuning.write_result(folder_);
+    const auto path = tuning.write_result(folder_, {{"template", "world"}});
     ASSERT_TRUE(path.ok()) << path.error().text;
     const Result<TimeState> state = read_time_state(*path, model.config);
     ASSERT_TRUE(state.ok()) << state.error().text;
@@ -137,7 +137,7 @@ TEST_F(TuningTest, WritesAdaptersThatServersRead) {
     ModelParameters<float> model = small_model();
     Tuning tuning(model, samples_, small_settings(method));
     run_on(tuning);
-    const auto path = tuning.write_result(folder_);
+    const auto path = tuning.write_result(folder_, {{"template", "world"}});
     ASSERT_TRUE(path.ok()) << path.error().text;
     const Result<Adapter> adapter = read_adapter(*path);
     ASSERT_TRUE(adapter.ok()) << adapter.error().text;
@@ -160,6 +160,20 @@ TEST_F(TuningTest, StopsWhereNumbersAreNotFinite) {
   EXPECT_THAT(tuning.step().error().text, HasSubstr("step 2 is not finite"));
   EXPECT_EQ(tuning.done(), 1);
   EXPECT_EQ(model.find("blocks.0.att.time_state")->value.values, before);
+}
+
+TEST(TuningMemory, GrowsWithEverythingThatIsChosen) {
+  const ModelConfig config = small_model().config;
+  const TuneSettings settings = small_settings(TuneMethod::lora);
+  const TuneSizes sizes{10000, 30};
+  const int64_t bytes = tuning_bytes(config, settings, sizes);
+  EXPECT_GT(tuning_bytes(config, settings, {20000, 30}), bytes);
+  EXPECT_GT(tuning_bytes(config, settings, {10000, 60}), bytes);
+  TuneSettings more = settings;
+  more.rank = 20;
+  EXPECT_GT(tuning_bytes(config, more, sizes), bytes);
+  EXPECT_EQ(largest_batch(small_samples(), 2), 19 + 16);
+  EXPECT_EQ(largest_batch(small_samples(), 100), 1 + 4 + 7 + 10 + 13 + 16 + 19);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ const LANGUAGES = { sh: "bash", bash: "bash", json: "json", python: "python", cp
 // The site's parts: [title, [[document, title in the list], ...]]
 export const PARTS = [
   ["Begin", [["README.md", "Fulmar"], ["docs/start.md", "Quick start"], ["docs/models.md", "Models"], ["docs/clients.md", "Clients"]]],
-  ["Use", [["docs/api.md", "API"], ["docs/operations.md", "Operations"], ["docs/migrating.md", "Migrating"], ["docs/gpu.md", "GPU"], ["docs/amd.md", "AMD"], ["docs/quantisation.md", "Quantisation"], ["docs/adapters.md", "Adapters"], ["docs/structured-output.md", "Structured output"], ["models/README.md", "The demo model"]]],
+  ["Use", [["docs/api.md", "API"], ["docs/operations.md", "Operations"], ["docs/migrating.md", "Migrating"], ["docs/gpu.md", "GPU"], ["docs/amd.md", "AMD"], ["docs/quantisation.md", "Quantisation"], ["docs/adapters.md", "Adapters"], ["docs/tuning.md", "Tuning"], ["docs/structured-output.md", "Structured output"], ["models/README.md", "The demo model"]]],
   ["Understand", [["ARCHITECTURE.md", "Architecture"], ["docs/model.md", "The mathematics"], ["docs/gpu-kernels.md", "GPU kernels"], ["docs/http.md", "HTTP conventions"], ["SPEED.md", "Speed"], ["docs/lab/README.md", "Lab notes"]]],
   ["Take part", [["CONTRIBUTING.md", "Contributing"], ["CHANGELOG.md", "Changes"]]],
 ];

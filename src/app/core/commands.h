@@ -25,6 +25,7 @@ void add_models(CLI::App& app, Command& chosen);
 void add_convert(CLI::App& app, Command& chosen);
 void add_merge(CLI::App& app, Command& chosen);
 void add_quantize(CLI::App& app, Command& chosen);
+void add_tune(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
 void add_keys(CLI::App& app, Command& chosen);
 void add_doctor(CLI::App& app, Command& chosen);
