@@ -60,6 +60,9 @@ ROWS = [
      "{server/responses/background_responses.h kMostOfOwner} of each key: 429; {server/responses/background_responses.h kMost} of all: 503"),
     ("paused requests", "{engine/engine_status.cpp kMostPaused[0]} of each key, and half of what {engine/engine_status.cpp kMostPaused[1]} for all leave free to each "
      "key that comes: pausing one more is refused (429), and none is forgotten"),
+    ("adapters that are registered",
+     "`--adapter-host` (1,024) MiB of all, {server/adapters/adapter_registry.h kMostAdaptersOfOwner} versions of each key: 507"),
+    ("adapters on the devices of a model", "`--adapter-device` (512) MiB: 503 while those in use leave no room"),
     ("uploaded states", "{app/serve/state_folder.h kMostOfOwner} of each key: 503"),
 ]
 

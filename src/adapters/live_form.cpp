@@ -39,12 +39,19 @@ Error merged_only(const std::string& name, std::string_view what) {
 
 }  // namespace
 
-Result<LiveForm> live_form(const Adapter& adapter, const Checkpoint& model, const BaseShapes& shapes) {
+Status check_live(const Adapter& adapter) {
   if (!adapter.whole.empty()) return merged_only(adapter.whole.front().name, "a whole tensor");
-  LiveForm form;
   for (const Delta& delta : adapter.deltas) {
     if (delta.weight == "emb.weight") return merged_only(delta.weight, "a change of the embedding");
     if (delta.kind == DeltaKind::bat_out) return merged_only(delta.weight, "Bat by outputs");
+  }
+  return {};
+}
+
+Result<LiveForm> live_form(const Adapter& adapter, const Checkpoint& model, const BaseShapes& shapes) {
+  FULMAR_TRY(check_live(adapter));
+  LiveForm form;
+  for (const Delta& delta : adapter.deltas) {
     HostDelta& one = form.deltas.emplace_back();
     one.matrix = delta.weight;
     one.rank = delta.rank();

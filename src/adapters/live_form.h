@@ -18,6 +18,9 @@ struct LiveForm {
   std::list<std::vector<float>> numbers;
 };
 
+// Fails (unsupported) for an adapter without a live form, as live_form() does, whatever the model.
+Status check_live(const Adapter& adapter);
+
 // Returns the live form of an adapter that fits the model (fit_adapter). Reads matrices of the model where
 // their norms matter (DoRA). Errors (unsupported) name the tensor, for what can only be merged: whole
 // tensors, the embedding, and Bat by outputs. Initial states are no part of it.

@@ -14,6 +14,8 @@
 namespace fulmar {
 namespace {
 
+constexpr size_t kLargestSidecar = size_t{1} << 16;
+
 Error corrupt(std::string text) { return {ErrorKind::corrupt, std::move(text)}; }
 
 std::string shape_of(const HostTensor& tensor) { return shape_text(tensor.shape); }
@@ -61,27 +63,12 @@ bool needs_scale(const AdapterSource& source, const AdapterOptions& options) {
 }
 
 // Reads alpha or scale from the file beside an adapter, if there is one.
-Status read_sidecar(std::filesystem::path path, AdapterOptions& options) {
-  constexpr size_t kLargest = size_t{1} << 16;
+Status read_beside(std::filesystem::path path, AdapterOptions& options) {
   path.replace_extension(".json");
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return {};
-  FULMAR_ASSIGN(const std::string text, read_file(path, kLargest));
-  FULMAR_ASSIGN(const ConfigJson config, ConfigJson::parse(path.filename().string(), text));
-  for (const simdjson::dom::key_value_pair member : config.object()) {
-    const bool alpha = member.key == "alpha";
-    if (!alpha && member.key != "scale") {
-      return corrupt(
-          fmt::format("{}: there is no '{}'; wanted alpha or scale", config.what(), printable(member.key)));
-    }
-    FULMAR_ASSIGN(const double value, config.number(member.key));
-    if (!(std::abs(value) <= kMostAdapterFactor)) {
-      return corrupt(fmt::format("{}: {} is {}; wanted {} to {}", config.what(), member.key, value,
-                                 -kMostAdapterFactor, kMostAdapterFactor));
-    }
-    (alpha ? options.alpha : options.scale) = value;
-  }
-  return {};
+  FULMAR_ASSIGN(const std::string text, read_file(path, kLargestSidecar));
+  return read_sidecar(path.filename().string(), text, options);
 }
 
 }  // namespace
@@ -204,12 +191,35 @@ Result<Adapter> read_adapter(const AdapterSource& source, const AdapterOptions& 
   }
 }
 
+Status read_sidecar(std::string_view name, const std::string& text, AdapterOptions& options) {
+  if (text.size() > kLargestSidecar) {
+    return corrupt(fmt::format("{} has {} bytes; at most {} are read", name, text.size(), kLargestSidecar));
+  }
+  FULMAR_ASSIGN(const ConfigJson config, ConfigJson::parse(name, text));
+  for (const simdjson::dom::key_value_pair member : config.object()) {
+    const bool alpha = member.key == "alpha";
+    if (!alpha && member.key != "scale") {
+      return corrupt(
+          fmt::format("{}: there is no '{}'; wanted alpha or scale", config.what(), printable(member.key)));
+    }
+    FULMAR_ASSIGN(const double value, config.number(member.key));
+    if (!(std::abs(value) <= kMostAdapterFactor)) {
+      return corrupt(fmt::format("{}: {} is {}; wanted {} to {}", config.what(), member.key, value,
+                                 -kMostAdapterFactor, kMostAdapterFactor));
+    }
+    std::optional<double>& place = alpha ? options.alpha : options.scale;
+    if (place) return corrupt(fmt::format("{}: {} is given twice", config.what(), member.key));
+    place = value;
+  }
+  return {};
+}
+
 Result<Adapter> read_adapter(const std::filesystem::path& path, const AdapterOptions& options) {
   Result<Adapter> adapter = watched([&]() -> Result<Adapter> {
     FULMAR_ASSIGN(const AdapterSource source, open_adapter(path));
     if (!needs_scale(source, options)) return read_adapter(source, options);
     AdapterOptions more = options;
-    FULMAR_TRY(read_sidecar(path, more));
+    FULMAR_TRY(read_beside(path, more));
     return read_adapter(source, more);
   });
   if (adapter.ok()) return adapter;

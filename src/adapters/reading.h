@@ -56,10 +56,13 @@ Result<Adapter> read_lightning(const AdapterSource& source, const AdapterOptions
 Result<Adapter> read_gguf_lora(const AdapterSource& source, const AdapterOptions& options);
 Result<Adapter> read_web_rwkv(const AdapterSource& source, const AdapterOptions& options);
 
+// Reads the text of such a file as that beside an adapter, named `name`: {"alpha": A} or {"scale": S}. Errors
+// name the member, found and wanted.
+Status read_sidecar(std::string_view name, const std::string& text, AdapterOptions& options);
+
 // Reads the adapter at a path, or that of an opened source. Errors of the first begin with the path. Where
 // the form needs alpha or scale and neither is given, the first takes it from a file of the same name that
-// ends in
-// ".json", if there is one: an object with "alpha" or "scale".
+// ends in ".json", if there is one: an object with "alpha" or "scale".
 Result<Adapter> read_adapter(const std::filesystem::path& path, const AdapterOptions& options = {});
 Result<Adapter> read_adapter(const AdapterSource& source, const AdapterOptions& options = {});
 

@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 #include "net/path_pattern.h"
+#include "server/adapters/adapter_routes.h"
+#include "server/adapters/lora_routes.h"
 #include "server/admin/admin_job.h"
 #include "server/admin/loading.h"
 #include "server/admin/mixture.h"
@@ -19,7 +21,6 @@
 #include "server/generate/intake.h"
 #include "server/llama/llama.h"
 #include "server/llama/llama_writer.h"
-#include "server/native/adapters.h"
 #include "server/native/batch.h"
 #include "server/native/big_batch.h"
 #include "server/native/branch_writer.h"
@@ -202,7 +203,7 @@ constexpr RouteNote kNotes[] = {
     {load_model_file,
      "Loads a model",
      {&kLoadFields, &kDefaultsFields},
-     {&kAdminDone, {}, kJson, false, "404 409"}},
+     {&kAdminDone, {}, kJson, false, "404 409 507"}},
     {remove_models, "Removes models", {&kLoadedFields}, {&kAdminDone, {}, kJson, false, "404"}},
     {load_state_file,
      "Loads a tuned state",
@@ -228,7 +229,22 @@ constexpr RouteNote kNotes[] = {
      {&kStateFileFields},
      {&kStateFileGone, {}, kJson, false, "404", &kStateFileGone},
      "state_id"},
-    {refuse_adapters, "Adapters, which this server does not have", {}, {{}, {}, kJson, false, "501"}},
+    {register_adapter,
+     "Registers an adapter",
+     {&kNewAdapterFields},
+     {&kAdapterAdded, {}, kJson, false, "507"}},
+    {list_adapters, "Adapters that are registered", {}, {&kAdapterList}},
+    {forget_adapter, "Forgets an adapter", {&kForgetAdapterFields}, {&kAdapterForgotten}},
+    {load_lora_adapter,
+     "Registers an adapter, as vLLM does",
+     {&kLoadLoraFields},
+     {{}, {}, "text/plain", false, "404 507", &kLoraError}},
+    {unload_lora_adapter,
+     "Forgets an adapter, as vLLM does",
+     {&kUnloadLoraFields},
+     {{}, {}, "text/plain", false, "404", &kLoraError}},
+    {list_lora_scales, "Adapters and their scales, as llama.cpp lists them", {}, {&kLoraScales}},
+    {set_lora_scales, "Scales of requests that name no adapter", {}, {&kLoraScaled}},
     {embed_texts,
      "Vectors of texts",
      {&kEmbedFields, &kVectorFields, &kEncodingFields, &kModelFields, &kAdapterFields},
@@ -347,12 +363,14 @@ constexpr Route kLines[] = {
     {"DELETE", "/v1/state/delete", kNative, Access::listed, delete_state_file},
     {"POST", "/v1/state/delete", kNative, Access::listed, delete_state_file},
 
-    // What clients ask for at start and this server does not have.
-    {"GET", "/v1/adapters", kOpenai, Access::key, refuse_adapters},
-    {"POST", "/v1/adapters", kOpenai, Access::key, refuse_adapters, false, nullptr, true},
-    {"DELETE", "/v1/adapters", kOpenai, Access::key, refuse_adapters},
-    {"POST", "/v1/adapters/*", kOpenai, Access::key, refuse_adapters, false, nullptr, true},
-    {"DELETE", "/v1/adapters/*", kOpenai, Access::key, refuse_adapters},
+    // Adapters, as rwkv_lightning, vLLM and llama.cpp manage them.
+    {"GET", "/v1/adapters", kNative, Access::kept, list_adapters},
+    {"POST", "/v1/adapters", kNative, Access::kept, register_adapter, true, nullptr, true},
+    {"DELETE", "/v1/adapters", kNative, Access::kept, forget_adapter, true},
+    {"POST", "/v1/load_lora_adapter", kOpenai, Access::kept, load_lora_adapter, true},
+    {"POST", "/v1/unload_lora_adapter", kOpenai, Access::kept, unload_lora_adapter, true},
+    {"GET", "/lora-adapters", kOpenai, Access::kept, list_lora_scales},
+    {"POST", "/lora-adapters", kOpenai, Access::admin, set_lora_scales, false, nullptr, true},
 
     // Text and tokens.
     {"POST", "/v1/embeddings", kOpenai, Access::key, embed_texts},

@@ -7,7 +7,6 @@
 #include "net/raw_socket.h"
 #include "server/generate/kept_fields.h"
 #include "server/generating_routes.h"
-#include "server/native/adapters.h"
 #include "server/openai/openai.h"
 #include "server/routes.h"
 #include "server/server_rig.h"
@@ -160,7 +159,7 @@ TEST(Auth, PagesOfOtherSitesDoNotGetAtWhatIsKeptOnAnOpenServer) {
   size_t guarded = 0;
   for (const Route& route : routes()) {
     const bool names_one = route.access == Access::key && route.path.find('*') != std::string_view::npos &&
-                           route.handle != refuse_adapters && route.handle != show_model;
+                           route.handle != show_model;
     EXPECT_FALSE(names_one) << route.path;
     if (route.access != Access::kept) continue;
     const std::string path = path_with(route.path, "x"), method(route.method);

@@ -254,8 +254,8 @@ TEST(StatusPages, TotalsAreWhatStaysOfAnEngine) {
   }
   stats.prefixes = {.device_entries = 20, .host_entries = 21, .device_hits = 22, .host_hits = 23};
   const Metrics metrics;
-  std::istringstream before(metrics.text(stats, {}, {}, {}));
-  const std::string after = "\n" + metrics.text(counters_of(stats), {}, {}, {});
+  std::istringstream before(metrics.text(stats, {}, {}, {}, {}));
+  const std::string after = "\n" + metrics.text(counters_of(stats), {}, {}, {}, {});
   int totals = 0;
   for (std::string line; std::getline(before, line);) {
     if (line.starts_with('#') || line.ends_with(" 0") || line.starts_with("fulmar_build_info") ||

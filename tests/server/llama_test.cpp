@@ -1,4 +1,4 @@
-// llama.cpp's own routes, and adapters that are refused.
+// llama.cpp's own routes.
 #include <gmock/gmock.h>
 
 #include "server/admin_rig.h"
@@ -62,17 +62,6 @@ TEST(LlamaInfill, PutsThePiecesInOrder) {
   EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt),
             "\u273Fprefix\u273F\u273Fsuffix\u273FS\u273Fmiddle\u273Ff.c\nT\nPq");
   EXPECT_EQ(rig.post("/infill", R"({"input_prefix":"P"})").status, 400);
-}
-
-TEST(Adapters, AreRefusedInClearWords) {
-  const ServerRig rig;
-  for (const Reply& reply : {rig.get("/v1/adapters"), rig.post("/v1/adapters", "{}"),
-                             rig.post("/v1/adapters", "--X\r\nno JSON at all"),
-                             rig.send("DELETE", "/v1/adapters", R"({"adapter_id":"a"})"),
-                             rig.post("/v1/adapters/x/load", "{}"), rig.send("DELETE", "/v1/adapters/x")}) {
-    EXPECT_EQ(reply.status, 501);
-    EXPECT_THAT(reply.body, HasSubstr("Adapters are not supported"));
-  }
 }
 
 }  // namespace

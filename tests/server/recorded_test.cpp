@@ -41,10 +41,6 @@ struct Record {
 #define FULMAR_LOADED(TEXT) \
   R"({"model":"tiny-rwkv7","created_at":"t",)" TEXT R"(,"done":true,"done_reason":"load"})"
 
-constexpr const char* kNoAdapterAnswer =
-    R"json({"error":{"message":"Adapters are not supported: this server runs a model's weights as they are; )json"
-    R"json(merge an adapter into the weights, or use a tuned state (POST /v1/state/upload)",)json"
-    R"json("type":"server_error","param":null,"code":"unsupported"}})json";
 constexpr const char* kSuccess = R"({"status":"success"})";
 constexpr const char* kFim = R"({"prefix":["a"],"suffix":["b"],"max_tokens":2})";
 constexpr const char* kTexts = R"({"source_lang":"en","target_lang":"ja","text_list":["a"]})";
@@ -115,11 +111,19 @@ const Record kRecords[] = {
     {"POST", "/apply-template", FULMAR_CHAT_BODY,
      R"({"prompt":"User: hi\n\nAssistant:","template":"world","tokens":20,"pad_zero":false,"stop":["\n\nUser:","\nUser:"],)"
      R"("warnings":["not kept on this route: 'max_tokens'"]})"},
-    {"GET", "/v1/adapters", "", kNoAdapterAnswer},
-    {"POST", "/v1/adapters", "{}", kNoAdapterAnswer},
-    {"DELETE", "/v1/adapters", "{}", kNoAdapterAnswer},
-    {"POST", "/v1/adapters/a", "{}", kNoAdapterAnswer},
-    {"DELETE", "/v1/adapters/a", "", kNoAdapterAnswer},
+    {"GET", "/v1/adapters", "",
+     R"({"data":[],"ram_hits":0,"gpu_hits":0,"gpu_misses":0,"uploads":0,"h2d_ms":0.0,"ram_bytes":0,)"
+     R"("gpu_bytes":0,"gpu_peak_bytes":0})"},
+    {"POST", "/v1/adapters", R"({"path":"a"})", R"({"error":"missing adapter_id"})"},
+    {"DELETE", "/v1/adapters", R"({"adapter_id":"a"})", R"({"deleted":true})"},
+    {"POST", "/v1/load_lora_adapter", R"({"lora_name":"a"})",
+     R"({"object":"error","message":"Both 'lora_name' and 'lora_path' must be provided.",)"
+     R"("type":"InvalidUserInput","param":null,"code":400})"},
+    {"POST", "/v1/unload_lora_adapter", R"({"lora_name":"a"})",
+     R"({"object":"error","message":"The lora adapter 'a' cannot be found.","type":"NotFoundError",)"
+     R"("param":null,"code":404})"},
+    {"GET", "/lora-adapters", "", "[]"},
+    {"POST", "/lora-adapters", "[]", R"({"success":true})"},
     {"POST", "/openai/v1/chat/completions", FULMAR_CHAT_BODY, FULMAR_CHAT_ANSWER},
     {"GET", "/openai/v1/models", "",
      R"({"object":"list","data":[)" FULMAR_MODEL R"(],"loaded":"tiny-rwkv7","available":["one","two"]})"},

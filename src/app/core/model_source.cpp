@@ -246,6 +246,7 @@ Result<LoadedModel> load_watched(const ModelFlags& flags) {
   ProgressBar bar(show_bar(flags, loaded.path) ? loaded.path.filename().string() : std::string());
   options.progress = [&](double fraction) { bar.show(fraction); };
   for (const StoredTensor& tensor : checkpoint->tensors()) loaded.weight_bytes += tensor.bytes();
+  loaded.shapes = base_shapes(*checkpoint, config);
   FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), stages, options));
   return loaded;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "adapters/fit.h"
 #include "app/core/open_devices.h"
 #include "base/result.h"
 #include "files/checkpoint.h"
@@ -54,6 +55,7 @@ struct LoadedModel {
   std::unique_ptr<Model> model;
   bool fixed_cuts = false;  // prompts must be cut at the same places each time, since bits depend on it
   size_t weight_bytes = 0;  // of the weights as stored
+  BaseShapes shapes;        // of its tensors, for adapters
   std::string quantised;    // the format made while loading, "q6_k"; empty: that of the file
 };
 

@@ -117,6 +117,8 @@ Result<std::optional<Footing>> load_first(const ServeFlags& flags, SessionLadder
     break;
   }
   FULMAR_ASSIGN(auto footing, outcome.get());
+  FULMAR_ASSIGN(const auto adapters, start_adapters(flags.adapters));
+  FULMAR_TRY(register_at_start(server.adapters(), adapters));
   server.loaded();
   return footing;
 }

@@ -9,6 +9,7 @@
 #include "app/core/installed_models.h"
 #include "base/log.h"
 #include "files/checkpoint.h"
+#include "files/files_root.h"
 #include "files/identify.h"
 #include "files/mapped_file.h"
 #include "files/model_files.h"
@@ -24,10 +25,6 @@ constexpr size_t kMostJobs = 16;
 constexpr std::chrono::milliseconds kBurialRound{20};
 // Between a mixture's name and the number of a member: no name that a client would give.
 constexpr char kMemberMark = '\x1e';
-
-bool lies_below(const fs::path& root, const fs::path& path) {
-  return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
-}
 
 // Returns whether the path is a file of weights, or a folder with one model.
 bool is_model(const fs::path& path) {
@@ -58,50 +55,10 @@ Error for_clients(const Error& error, const ModelLoad& load) {
           fmt::format("'{}'{} cannot be loaded as a model; the server's log says why", load.path, with)};
 }
 
-// Fails for links among the files of a model: opening the folder would follow them. `path` is a folder with
-// all its content, or a file, which may be one of several whose names begin alike.
-Status check_links(const fs::path& top, const fs::path& path) {
-  std::error_code error;
-  const bool folder = fs::is_directory(path, error);
-  const std::string stem = path.stem().string();
-  const std::string beginning = stem.substr(0, stem.find("-00"));
-  const fs::path place = folder ? path : path.parent_path();
-  for (fs::directory_iterator entry(place, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    std::error_code unknown;
-    if (!entry->is_symlink(unknown) || (!folder && !name.starts_with(beginning))) continue;
-    const fs::path target = fs::weakly_canonical(entry->path(), unknown);
-    if (unknown || !lies_below(top, target)) {
-      return Error{ErrorKind::invalid,
-                   fmt::format("'{}' in '{}' is a link that leads out of the folder for models", name,
-                               place.string())};
-    }
-  }
-  if (error) return Error{ErrorKind::io, fmt::format("'{}': {}", place.string(), error.message())};
-  return {};
-}
-
 }  // namespace
 
 Result<fs::path> confined_path(const fs::path& root, const std::string& name, bool folder_too) {
-  std::error_code error;
-  // Resolves the part that exists, so that names outside are refused whether or not such a file exists.
-  const fs::path path = fs::weakly_canonical(root.empty() ? fs::path(name) : root / name, error);
-  if (error) return Error{ErrorKind::not_found, fmt::format("'{}': {}", name, error.message())};
-  if (!root.empty()) {
-    const fs::path top = fs::canonical(root, error);
-    if (error) {
-      return Error{ErrorKind::io, fmt::format("--model-root '{}': {}", root.string(), error.message())};
-    }
-    if (!lies_below(top, path)) {
-      return Error{ErrorKind::invalid, fmt::format("'{}' lies outside of the folder for models", name)};
-    }
-    if (fs::exists(path, error)) FULMAR_TRY(check_links(top, path));
-  }
-  if (!fs::is_regular_file(path, error) && !(folder_too && fs::is_directory(path, error))) {
-    return Error{ErrorKind::not_found, fmt::format("'{}' is not there or no regular file", name)};
-  }
-  return path;
+  return path_below({root, "--model-root", "the folder for models"}, name, folder_too);
 }
 
 Status check_precision(const std::string& name) {

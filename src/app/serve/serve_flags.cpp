@@ -134,6 +134,7 @@ void add_serve_flags(CLI::App& app, ServeFlags& flags) {
   add_door_flags(app, flags);
   add_request_flags(app, flags);
   add_engine_flags(app, flags.engine);
+  add_adapter_flags(app, flags.adapters);
   add_admin_flags(app, flags);
   app.footer(
       "Examples:\n"
@@ -169,6 +170,12 @@ Status check_serve(const ServeFlags& flags) {
                  fmt::format("--announce-as is '{}'; wanted --directory with it", flags.record.name)};
   }
   if (!flags.directory.empty()) FULMAR_TRY(usable_redis_address(flags.directory));
+  FULMAR_ASSIGN(const auto adapters, start_adapters(flags.adapters));
+  if (!adapters.empty() && (flags.no_model() || flags.switch_models)) {
+    return Error{
+        ErrorKind::invalid,
+        fmt::format("adapter '{}' has no model at start; wanted --model with one", adapters.front().name)};
+  }
   std::error_code error;
   if (!flags.switch_models || std::filesystem::is_directory(flags.model.model, error)) return {};
   return Error{ErrorKind::invalid,
@@ -197,6 +204,7 @@ Result<ServerOptions> server_options(const ServeFlags& flags) {
   options.grace = milliseconds(flags.grace_seconds);
   options.prefill_chunk = flags.engine.prefill_chunk;
   options.share_prefixes = flags.engine.share_prefixes;
+  options.adapters = adapter_limits(flags.adapters);
   options.limits.max_body_bytes = static_cast<size_t>(flags.body_mib) << 20;
   return options;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/core/model_source.h"
+#include "app/serve/adapter_flags.h"
 #include "app/serve/model_admin.h"
 #include "app/served/engine_flags.h"
 #include "base/result.h"
@@ -33,6 +34,7 @@ struct ServeFlags {
   std::vector<std::string> trusted_proxies;
   int64_t body_mib = 64;
   AdminOptions admin;
+  ServeAdapterFlags adapters;
   double download_gib = 512;
   std::string sampling_defaults = "native";  // native, model, openai
   bool switch_models = false;                // the model is a folder of which clients load one

@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <mutex>
 #include <thread>
 
 #include "app/core/draft_source.h"
 #include "base/log.h"
+#include "base/sha256.h"
+#include "files/mapped_file.h"
 #include "model/warm_up.h"
 #include "ops/device.h"
+#include "server/adapters/adapter_shelf.h"
 #include "text/think_mode.h"
 
 namespace fulmar {
@@ -86,6 +90,30 @@ std::function<std::vector<DeviceMemory>()> memory_of(const LoadedModel& loaded) 
       }
     }
     return memories;
+  };
+}
+
+// Returns a function that hashes a model's file, once.
+std::function<Result<std::string>()> digest_of_file(const std::filesystem::path& path) {
+  struct Known {
+    std::mutex mutex;
+    std::string digest;
+  };
+  return [path, known = std::make_shared<Known>()]() -> Result<std::string> {
+    std::lock_guard lock(known->mutex);
+    if (!known->digest.empty()) return known->digest;
+    if (!std::filesystem::is_regular_file(path)) {
+      return Error{
+          ErrorKind::invalid,
+          fmt::format("the model '{}' is no single file, so its SHA-256 cannot be compared with that of "
+                      "the adapter's base; --adapter-any-base takes the adapter all the same",
+                      path.filename().string())};
+    }
+    FULMAR_ASSIGN(known->digest, watched([&]() -> Result<std::string> {
+                    FULMAR_ASSIGN(const auto file, MappedFile::open(path));
+                    return sha256_hex(as_text(file->bytes()));
+                  }));
+    return known->digest;
   };
 }
 
@@ -199,6 +227,9 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   facts->device_memory = memory_of(loaded);
   facts->engine = served->engine_.get();
   facts->tokenizer = loaded.tokenizer.get();
+  facts->adapters = std::make_shared<AdapterShelf>(
+      *served->engine_, AdapterBase{loaded.shapes, digest_of_file(loaded.path),
+                                    [path = loaded.path] { return open_checkpoint(path); }});
   FULMAR_ASSIGN(facts->end_token, end_token(flags.eos_id, *loaded.tokenizer, facts->vocabulary));
   facts->stops = stop_defaults(*loaded.tokenizer, *loaded.prompt_template);
   const std::optional<ThinkTemplate> thinks = parse_think_template(flags.think_template);

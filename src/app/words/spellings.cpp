@@ -69,6 +69,10 @@ constexpr Spelling kOthers[] = {
     {"serve", "--dynamic_state_cache_store", 1, "", "both device and host memory are used"},
     {"serve", "--wkv32", 0, "", "states are fp32 unless --state-dtype says otherwise"},
     {"serve", "--chunk-load", 0, "", "weights are always read in pieces"},
+    {"serve", "--enable-lora", 0, "", "adapters need no leave"},
+    {"serve", "--max-lora-rank", 1, "", "ranks are as their files say"},
+    {"serve", "--max-loras", 1, "", "adapters on devices are bounded in memory, by --adapter-device"},
+    {"serve", "--max-cpu-loras", 1, "", "adapters are bounded in memory, by --adapter-host"},
 };
 
 constexpr std::string_view kOtherServers[] = {"rwkv_lightning", "rwkv_lightning_cuda", "albatross", "conrwkv",

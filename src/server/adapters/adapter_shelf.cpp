@@ -57,28 +57,17 @@ ApiError no_device_memory(const Error& error) {
 
 }  // namespace
 
-void AdapterFigures::add(const AdapterFigures& other) {
-  held += other.held;
-  bytes += other.bytes;
-  peak_bytes += other.peak_bytes;
-  hits += other.hits;
-  misses += other.misses;
-  loads += other.loads;
-  evictions += other.evictions;
-  load_ms += other.load_ms;
-}
-
 AdapterShelf::AdapterShelf(Engine& engine, AdapterBase base)
     : engine_(engine), base_(std::move(base)), shapes_text_(text_of(base_.shapes)) {}
 
-AdapterShelf::Places::iterator AdapterShelf::find(const std::string& version) {
+AdapterShelf::ShelfPlaces::iterator AdapterShelf::find(const std::string& version) {
   return std::find_if(places_.begin(), places_.end(),
-                      [&](const Place& place) { return place.content->version == version; });
+                      [&](const ShelfPlace& place) { return place.content->version == version; });
 }
 
-std::variant<AdapterShelf::Places, ApiError> AdapterShelf::make_room(uint64_t bytes, uint64_t budget) {
+std::variant<AdapterShelf::ShelfPlaces, ApiError> AdapterShelf::make_room(uint64_t bytes, uint64_t budget) {
   std::vector<HeldAdapter> held;
-  std::vector<Places::iterator> at;
+  std::vector<ShelfPlaces::iterator> at;
   for (auto place = places_.begin(); place != places_.end(); ++place) {
     held.push_back({place->bytes, place->used, in_use(*place)});
     at.push_back(place);
@@ -90,17 +79,27 @@ std::variant<AdapterShelf::Places, ApiError> AdapterShelf::make_room(uint64_t by
     busy.retry_after = kRetrySeconds;
     return busy;
   }
-  Places leaving;
+  ShelfPlaces leaving;
   for (const size_t i : plan.leaving) leaving.splice(leaving.end(), places_, at[i]);
   figures_.evictions += static_cast<int64_t>(leaving.size());
   return leaving;
 }
 
-void AdapterShelf::let_go(const Places& leaving) {
-  for (const Place& place : leaving) {
+void AdapterShelf::let_go(ShelfPlaces leaving) {
+  for (const ShelfPlace& place : leaving) {
     if (!place.content->adapter.states.empty())
       engine_.remove_state(adapter_state_name(place.content->version));
   }
+}
+
+AdapterShelf::ShelfPlaces AdapterShelf::take_dropped() {
+  ShelfPlaces gone;
+  for (auto place = places_.begin(); place != places_.end();) {
+    const auto next = std::next(place);
+    if (place->dropped && !in_use(*place)) gone.splice(gone.end(), places_, place);
+    place = next;
+  }
+  return gone;
 }
 
 std::variant<std::shared_ptr<const DeviceAdapter>, ApiError> AdapterShelf::lease(
@@ -112,18 +111,24 @@ std::variant<std::shared_ptr<const DeviceAdapter>, ApiError> AdapterShelf::lease
   });
   if (const auto place = find(content->version); place != places_.end()) {
     place->used = ++clock_;
+    place->dropped = false;
     figures_.hits++;
     return place->device;
   }
   figures_.misses++;
+  ShelfPlaces leaving = take_dropped();
   auto room = make_room(content->adapter.bytes(), budget);
-  if (const auto* fault = std::get_if<ApiError>(&room)) return *fault;
-  places_.push_back({content, nullptr, content->adapter.bytes(), ++clock_});
+  if (const auto* fault = std::get_if<ApiError>(&room)) {
+    lock.unlock();
+    let_go(std::move(leaving));
+    return *fault;
+  }
+  leaving.splice(leaving.end(), std::get<ShelfPlaces>(room));
+  places_.push_back({.content = content, .bytes = content->adapter.bytes(), .used = ++clock_});
   const auto mine = std::prev(places_.end());
   lock.unlock();
   // Frees the memory of those that leave, and fills it, without holding up leases of others.
-  let_go(std::get<Places>(room));
-  std::get<Places>(room).clear();
+  let_go(std::move(leaving));
   const auto began = std::chrono::steady_clock::now();
   auto made = copy(*content, any_base);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
@@ -139,7 +144,7 @@ std::variant<std::shared_ptr<const DeviceAdapter>, ApiError> AdapterShelf::lease
     answer = no_device_memory(made.error());
   }
   uint64_t bytes = 0;
-  for (const Place& place : places_) bytes += place.bytes;
+  for (const ShelfPlace& place : places_) bytes += place.bytes;
   figures_.peak_bytes = std::max(figures_.peak_bytes, bytes);
   copied_.notify_all();
   return answer;
@@ -166,20 +171,17 @@ Result<std::shared_ptr<const DeviceAdapter>> AdapterShelf::copy(const AdapterCon
 }
 
 void AdapterShelf::forget(const std::string& version) {
-  Places leaving;
-  {
-    std::lock_guard lock(mutex_);
-    const auto place = find(version);
-    if (place == places_.end() || in_use(*place)) return;
-    leaving.splice(leaving.end(), places_, place);
-  }
-  let_go(leaving);
+  std::unique_lock lock(mutex_);
+  if (const auto place = find(version); place != places_.end()) place->dropped = true;
+  ShelfPlaces gone = take_dropped();
+  lock.unlock();
+  let_go(std::move(gone));
 }
 
 AdapterFigures AdapterShelf::figures() const {
   std::lock_guard lock(mutex_);
   AdapterFigures now = figures_;
-  for (const Place& place : places_) {
+  for (const ShelfPlace& place : places_) {
     now.held++;
     now.bytes += place.bytes;
   }

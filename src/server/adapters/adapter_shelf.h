@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "server/adapters/adapter_table.h"
+#include "server/core/adapter_figures.h"
 
 namespace fulmar {
 
@@ -26,15 +27,6 @@ struct AdapterBase {
   std::function<Result<std::string>()> sha256;
   // Opens the model's file, for adapters whose live form depends on its weights (DoRA). From any thread.
   std::function<Result<std::unique_ptr<Checkpoint>>()> open;
-};
-
-// Counters of one shelf, and what it holds now.
-struct AdapterFigures {
-  int64_t held = 0;
-  uint64_t bytes = 0, peak_bytes = 0;
-  int64_t hits = 0, misses = 0, loads = 0, evictions = 0;
-  double load_ms = 0;
-  void add(const AdapterFigures& other);
 };
 
 // Thread-safe. Lives in its model's facts: it is gone before the engine.
@@ -51,33 +43,37 @@ class AdapterShelf {
   // the budget or is refused by the model; 503 with Retry-After while those in use leave no room.
   std::variant<std::shared_ptr<const DeviceAdapter>, ApiError> lease(const AdapterContentPtr& content,
                                                                      uint64_t budget, bool any_base);
-  // Forgets a copy that nobody uses; one in use goes when its room is wanted.
+  // Drops a copy: at once, or where a row uses it when room is next wanted after that.
   void forget(const std::string& version);
   AdapterFigures figures() const;
 
  private:
-  struct Place {
+  struct ShelfPlace {
     AdapterContentPtr content;
     std::shared_ptr<const DeviceAdapter> device;  // null: being copied
     uint64_t bytes = 0, used = 0;
+    bool dropped = false;  // goes once nobody uses it
   };
-  using Places = std::list<Place>;
+  using ShelfPlaces = std::list<ShelfPlace>;
 
-  Places::iterator find(const std::string& version);
-  bool in_use(const Place& place) const { return !place.device || place.device.use_count() > 1; }
+  ShelfPlaces::iterator find(const std::string& version);
+  bool in_use(const ShelfPlace& place) const { return !place.device || place.device.use_count() > 1; }
   // Takes out those that leave so that `bytes` more fit. An error where they cannot.
-  std::variant<Places, ApiError> make_room(uint64_t bytes, uint64_t budget);
+  std::variant<ShelfPlaces, ApiError> make_room(uint64_t bytes, uint64_t budget);
   Result<std::shared_ptr<const DeviceAdapter>> copy(const AdapterContent& content, bool any_base);
-  void let_go(const Places& leaving);
+  // Takes out those that were dropped and are not used any more.
+  ShelfPlaces take_dropped();
+  // Frees what was taken out; without the lock, as it may wait for a device.
+  void let_go(ShelfPlaces leaving);
 
   Engine& engine_;
   const AdapterBase base_;
   const std::string shapes_text_;
   mutable std::mutex mutex_;
   std::condition_variable copied_;
-  Places places_;
+  ShelfPlaces places_;
   uint64_t clock_ = 0;
-  AdapterFigures figures_;  // counters and the peak
+  AdapterFigures figures_;  // the counters and the peak
 };
 
 }  // namespace fulmar

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "cache/session_name.h"
@@ -32,10 +33,22 @@ std::string shown(const Named& named) {
 std::string numbers_of(const std::vector<AdapterEntry>& table, const Owner& owner) {
   std::string text;
   for (const AdapterEntry& entry : table) {
-    if (!owner.may_use(entry.owner)) continue;
+    if (entry.versions.empty() || !owner.may_use(entry.owner)) continue;
     text += fmt::format("{}{}", text.empty() ? "" : ", ", entry.number);
   }
   return text.empty() ? "none" : text;
+}
+
+auto numbered(const std::vector<AdapterEntry>& table, const Owner& owner, int64_t number) {
+  return std::find_if(table.begin(), table.end(), [&](const AdapterEntry& entry) {
+    return entry.number == number && !entry.versions.empty() && owner.may_use(entry.owner);
+  });
+}
+
+ApiError no_such_number(const std::vector<AdapterEntry>& table, const Owner& owner, int64_t number) {
+  return refused(
+      fmt::format("lora: adapter {} does not exist; there are: {}", number, numbers_of(table, owner)),
+      "lora");
 }
 
 Found of_list(const std::vector<AdapterEntry>& table, const Owner& owner,
@@ -47,14 +60,8 @@ Found of_list(const std::vector<AdapterEntry>& table, const Owner& owner,
       return refused(fmt::format("lora: adapter {} is listed twice", one.number), "lora");
     }
     seen.push_back(one.number);
-    const auto entry = std::find_if(table.begin(), table.end(), [&](const AdapterEntry& other) {
-      return other.number == one.number && owner.may_use(other.owner);
-    });
-    if (entry == table.end()) {
-      return refused(
-          fmt::format("lora: adapter {} does not exist; there are: {}", one.number, numbers_of(table, owner)),
-          "lora");
-    }
+    const auto entry = numbered(table, owner, one.number);
+    if (entry == table.end()) return no_such_number(table, owner, one.number);
     if (one.scale == 0) continue;
     if (named.entry) {
       return refused(fmt::format("lora: '{}' and '{}' have scales other than 0; one adapter a request",
@@ -71,7 +78,8 @@ Found of_list(const std::vector<AdapterEntry>& table, const Owner& owner,
 // first that fits the model is it.
 Named of_globals(const std::vector<AdapterEntry>& table, const Owner& owner, const AdaptedModel& model) {
   for (const AdapterEntry& entry : table) {
-    const bool fits = !entry.versions.empty() && entry.versions.back()->shapes == model.shapes;
+    const bool meant = !entry.only_base || entry.base == model.id;
+    const bool fits = meant && !entry.versions.empty() && entry.versions.back()->shapes == model.shapes;
     if (entry.global_scale != 0 && fits && owner.may_use(entry.owner)) {
       return {&entry, entry.global_scale, "/lora-adapters"};
     }
@@ -213,16 +221,39 @@ AdapterChosen choose_adapter(const std::vector<AdapterEntry>& table, const Owner
   return finished(std::get<Named>(found), model, wish);
 }
 
-std::string adapter_state_name(std::string_view version) {
-  return session_text(kNobody, fmt::format("adapter {}", version));
+std::variant<std::vector<double>, ApiError> scaled_globally(const std::vector<AdapterEntry>& table,
+                                                            const Owner& owner,
+                                                            const std::vector<ListedAdapter>& scales) {
+  std::vector<double> wanted(table.size(), 0.0);
+  std::vector<bool> said(table.size(), false);
+  for (const ListedAdapter& one : scales) {
+    const auto entry = numbered(table, owner, one.number);
+    if (entry == table.end()) return no_such_number(table, owner, one.number);
+    const auto at = static_cast<size_t>(entry - table.begin());
+    if (said[at]) return refused(fmt::format("lora: adapter {} is listed twice", one.number), "lora");
+    const auto t = strength(*entry->versions.back(), {&*entry, one.scale, "lora"}, {});
+    if (const auto* fault = std::get_if<ApiError>(&t)) return *fault;
+    said[at] = true;
+    wanted[at] = one.scale;
+  }
+  for (size_t i = 0; i < table.size(); i++) {
+    for (size_t j = i + 1; j < table.size() && wanted[i] != 0; j++) {
+      const bool one_model = table[i].versions.back()->shapes == table[j].versions.back()->shapes;
+      if (wanted[j] == 0 || !one_model) continue;
+      return refused(fmt::format("lora: '{}' and '{}' have scales other than 0; one adapter a request",
+                                 table[i].id, table[j].id),
+                     "lora");
+    }
+  }
+  return wanted;
 }
 
-bool is_adapter_id(std::string_view id) {
-  if (id.empty() || id.size() > 128 || id == "." || id == "..") return false;
-  return std::all_of(id.begin(), id.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
-           c == '_' || c == '-';
-  });
+std::string shown_root(const AdapterEntry& entry, bool trusted) {
+  return trusted ? entry.root : std::filesystem::path(entry.root).filename().string();
+}
+
+std::string adapter_state_name(std::string_view version) {
+  return session_text(kNobody, fmt::format("adapter {}", version));
 }
 
 }  // namespace fulmar

@@ -37,6 +37,7 @@ struct AdapterEntry {
   int64_t created = 0;                      // unix seconds
   std::vector<AdapterContentPtr> versions;  // in order of registration; the last is the default
   double global_scale = 0;                  // t for requests that name no adapter
+  bool only_base = false;                   // of these, only requests to the model `base`
 };
 
 // One of llama.cpp's `lora`: [{id, scale}].
@@ -84,10 +85,17 @@ const AdapterEntry* find_adapter(const std::vector<AdapterEntry>& table, const O
 AdapterChosen choose_adapter(const std::vector<AdapterEntry>& table, const Owner& owner,
                              const AdaptedModel& model, const AdapterWish& wish);
 
+// Returns the global scale of each entry after llama.cpp's POST /lora-adapters: those not listed get 0.
+// Errors (400): an unknown or doubled number, a scale out of bounds, and two adapters of one model with
+// scales other than 0.
+std::variant<std::vector<double>, ApiError> scaled_globally(const std::vector<AdapterEntry>& table,
+                                                            const Owner& owner,
+                                                            const std::vector<ListedAdapter>& scales);
+
+// Returns the path that an adapter came from; to callers that have shown no key the file's name alone.
+std::string shown_root(const AdapterEntry& entry, bool trusted);
+
 // Returns the engine's name of the initial states of that version. No client can say it.
 std::string adapter_state_name(std::string_view version);
-
-// Returns whether a text may be the id of an adapter: 1 to 128 of A-Z a-z 0-9 . _ - and neither "." nor "..".
-bool is_adapter_id(std::string_view id);
 
 }  // namespace fulmar

@@ -3,8 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
+#include "adapters/adapter_flag.h"
 #include "base/log.h"
 #include "net/json_writer.h"
+#include "server/adapters/registering.h"
 #include "server/admin/admin_job.h"
 #include "text/python_literal.h"
 
@@ -33,6 +37,52 @@ std::string decode_escapes(Fields& fields, TypedField<Takes::Type::text> one) {
   return {};
 }
 
+// RWKV-Infer's adapter of a model: every row that names no other is computed with it.
+struct DefaultAdapter {
+  std::string path, mode;
+  AdapterOptions options;
+};
+
+std::optional<DefaultAdapter> read_default_adapter(Fields& fields) {
+  constexpr double kUsualScale = 2;  // as RWKV-Infer has it
+  DefaultAdapter adapter;
+  adapter.path = fields.text(kLoadFields["adapter_filename"]).value_or(std::string());
+  adapter.mode = fields.word(kLoadFields["adapter_mode"]).value_or(std::string());
+  adapter.options.scale = fields.number(kLoadFields["adapter_scaling"]);
+  if (adapter.path.empty()) {
+    if (!adapter.mode.empty()) {
+      fields.fail(bad_value("adapter_mode has no effect without adapter_filename", "adapter_mode"));
+    }
+    return std::nullopt;
+  }
+  if (adapter.mode.empty()) {
+    fields.fail(bad_value("adapter_filename needs adapter_mode: 'lora' or 'bone'", "adapter_mode"));
+  }
+  if (adapter.mode == "lora" && !adapter.options.scale) adapter.options.scale = kUsualScale;
+  return adapter;
+}
+
+// Reads the adapter's file before the model is loaded, so that what is wrong with it changes nothing.
+std::optional<ApiError> open_default_adapter(const AdapterRegistry& registry, const DefaultAdapter& wanted,
+                                             NewAdapter& adapter) {
+  auto parcel = read_below_root(registry, wanted.path, wanted.options);
+  if (auto* fault = std::get_if<ApiError>(&parcel)) return std::move(*fault);
+  adapter.parcel = std::get<AdapterParcel>(std::move(parcel));
+  for (const Delta& delta : adapter.parcel.adapter.deltas) {
+    const bool bone = delta.kind == DeltaKind::miss || delta.kind == DeltaKind::bat_in;
+    if (bone == (wanted.mode == "bone")) continue;
+    return bad_value(
+        fmt::format("adapter_mode is '{}'; '{}' holds {}", wanted.mode, wanted.path, name_of(delta.kind)),
+        "adapter_mode");
+  }
+  adapter.id = served_id(std::filesystem::path(wanted.path).filename().string());
+  if (!is_adapter_name(adapter.id)) adapter.id = "adapter";
+  adapter.root = wanted.path;
+  adapter.global_scale = 1;
+  adapter.only_base = true;
+  return std::nullopt;
+}
+
 }  // namespace
 
 void load_model_file(std::shared_ptr<Call> call) {
@@ -48,11 +98,25 @@ void load_model_file(std::shared_ptr<Call> call) {
   const SamplingDefaults defaults = read_sampling_defaults(fields);
   load.default_temperature = defaults.temperature;
   load.default_top_p = defaults.top_p;
-  if (fields.present(kLoadFields["adapter_filename"])) fields.fail(bad_value("adapters are not supported"));
+  const std::optional<DefaultAdapter> adapter = read_default_adapter(fields);
   if (fields.failed()) return call->fail(fields.fault());
-  run_admin_job(call, [call, load](ModelAdmin& admin) {
+  run_admin_job(call, [call, load, adapter](ModelAdmin& admin) {
     if (const Status fits = admin.check_load(load); !fits) return call->fail(api_error(fits.error()));
+    AdapterRegistry& registry = *call->service().families.adapters;
+    NewAdapter read;
+    if (adapter) {
+      if (const auto fault = open_default_adapter(registry, *adapter, read)) return call->fail(*fault);
+    }
     if (const Status loaded = admin.load_model(load); !loaded) return call->fail(api_error(loaded.error()));
+    registry.forget_default_of(load.name);
+    if (adapter) {
+      read.base = load.name;
+      const auto added = registry.add(std::move(read));
+      if (const auto* fault = std::get_if<ApiError>(&added)) {
+        admin.remove_model(load.name);
+        return call->fail(*fault);
+      }
+    }
     const ServedModelPtr model = call->service().models.find(call->owner(), load.name, true);
     if (load.precision.empty() || !model) return call->respond_json(std::string(kAdminSuccess));
     JsonWriter json;

@@ -19,7 +19,9 @@ inline constexpr FieldTable kLoadFields{
      {"endtoken", Takes::text(), "text that ends turns besides the usual ones, with escapes as in Python"},
      {"template", Takes::text(), "of models that are not RWKV: ignored"},
      {"rope_theta", Takes::any(), "likewise"},
-     {"adapter_filename", Takes::any(), "refused: there are no adapters"}}};
+     {"adapter_filename", Takes::text(), "adapter below --adapter-root, for all requests that name none"},
+     {"adapter_mode", Takes::word("lora bone"), "its kind; bone: Bat or MiSS"},
+     {"adapter_scaling", Takes::number(), "scale of lora", "2.0"}}};
 inline constexpr FieldTable kLoadStateFields{
     "tuned_state",
     {{"state_filename", Takes::text(), "file"}, {"state_viewname", Takes::text(), "its name"}}};

@@ -211,14 +211,23 @@ Result<JsonValue> Call::read_body() {
     const AuthRules rules = service_->auth_rules();
     const bool keyed =
         !needs_key(rules, route_.access) || identify(rules, route_.access, request(), JsonValue()).known;
-    const size_t most = route_.takes_bytes ? limits.max_file_bytes : limits.max_body_bytes;
+    const size_t most = takes_bytes() ? limits.max_file_bytes : limits.max_body_bytes;
     FULMAR_ASSIGN(text, gunzip(text, keyed ? most : limits.max_unkeyed_body_bytes));
   }
-  if (route_.takes_bytes) bytes_ = std::move(text);
-  if (route_.takes_bytes || text.empty()) return nothing;
+  if (takes_bytes()) {
+    bytes_ = std::move(text);
+    return nothing;
+  }
+  if (text.empty()) return nothing;
   FULMAR_ASSIGN(JsonValue body, parse_json(text, JsonLimits{.max_bytes = limits.max_body_bytes}));
   if (body.is_object()) return body;
   return Error{ErrorKind::invalid, "Invalid JSON: found " + describe(body) + ", wanted an object"};
+}
+
+// Returns whether the body stays bytes: a route of bytes that declares fields takes them as JSON, too.
+bool Call::takes_bytes() const {
+  const bool form = request().headers.get("Content-Type").starts_with("multipart/");
+  return route_.takes_bytes && (form || !route_.note || route_.note->fields.empty());
 }
 
 std::optional<ApiError> Call::other_site_fault() const {

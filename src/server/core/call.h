@@ -112,6 +112,7 @@ class Call {
   static void work_on(const std::shared_ptr<Call>& call, ThreadKind kind, const std::function<void()>& work);
   void count_steps();
   Result<JsonValue> read_body();
+  bool takes_bytes() const;
   std::optional<ApiError> refuse_caller() const;
 
   const std::shared_ptr<Service> service_;

@@ -123,6 +123,25 @@ std::vector<MetricFamily> store_figures(const StoreHealth& store) {
   };
 }
 
+std::vector<MetricFamily> adapter_figures(const AdapterFigures& adapters) {
+  const auto counter = [](const char* name, const char* help, int64_t value) {
+    return figure(name, help, MetricType::Counter, static_cast<double>(value));
+  };
+  const auto gauge = [](const char* name, const char* help, auto value) {
+    return figure(name, help, MetricType::Gauge, static_cast<double>(value));
+  };
+  return {
+      gauge("fulmar_adapters_registered", "Contents of adapters in host memory.", adapters.registered),
+      gauge("fulmar_adapters_host_bytes", "Their numbers, in bytes.", adapters.host_bytes),
+      gauge("fulmar_adapters_on_devices", "Adapters on the devices of models.", adapters.held),
+      gauge("fulmar_adapters_device_bytes", "Their numbers, in bytes.", adapters.bytes),
+      counter("fulmar_adapter_hits_total", "Requests whose adapter was on the devices.", adapters.hits),
+      counter("fulmar_adapter_misses_total", "Requests whose adapter was not.", adapters.misses),
+      counter("fulmar_adapter_loads_total", "Copies of adapters to devices.", adapters.loads),
+      counter("fulmar_adapter_evictions_total", "Adapters that made room for others.", adapters.evictions),
+  };
+}
+
 std::vector<MetricFamily> engine_figures(const EngineStats& engine) {
   const auto counter = [](const char* name, const char* help, int64_t value) {
     return figure(name, help, MetricType::Counter, static_cast<double>(value));
@@ -275,7 +294,8 @@ uint64_t Metrics::largest_work(ThreadKind kind) const {
 }
 
 std::string Metrics::text(const EngineStats& engine, const StoreHealth& store,
-                          std::span<const DeviceMemory> devices, std::span<const KeyAccountPtr> keys) const {
+                          std::span<const DeviceMemory> devices, std::span<const KeyAccountPtr> keys,
+                          const AdapterFigures& adapters) const {
   std::vector<MetricFamily> families = content_->registry.Collect();
   for (MetricFamily& family : engine_figures(engine)) families.push_back(std::move(family));
   for (MetricFamily& family : draft_figures(engine)) families.push_back(std::move(family));
@@ -288,6 +308,7 @@ std::string Metrics::text(const EngineStats& engine, const StoreHealth& store,
   if (!keys.empty()) {
     for (MetricFamily& family : key_figures(keys)) families.push_back(std::move(family));
   }
+  for (MetricFamily& family : adapter_figures(adapters)) families.push_back(std::move(family));
   // Read before the steps: when no request is held, all steps have been counted.
   families.push_back(figure("fulmar_requests_held", "Requests that something works on, this one too.",
                             MetricType::Gauge, static_cast<double>(content_->held.load())));

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "engine/stats.h"
+#include "server/core/adapter_figures.h"
 #include "server/core/key_ring.h"
 #include "server/core/route.h"
 #include "server/models/served_model.h"
@@ -40,10 +41,10 @@ class Metrics {
   // Returns the most steps that any request has taken on threads of this kind.
   uint64_t largest_work(ThreadKind kind) const;
 
-  // Returns the exposition text, with the present figures of the engine, the session store, the devices and
-  // the keys.
+  // Returns the exposition text, with the present figures of the engine, the session store, the devices,
+  // the keys and the adapters.
   std::string text(const EngineStats& engine, const StoreHealth& store, std::span<const DeviceMemory> devices,
-                   std::span<const KeyAccountPtr> keys) const;
+                   std::span<const KeyAccountPtr> keys, const AdapterFigures& adapters) const;
 
  private:
   struct Content;

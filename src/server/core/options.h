@@ -25,11 +25,13 @@ struct ServerLimits {
   size_t max_file_bytes = size_t{512} << 20;        // bodies that are files
 };
 
-// Bounds of the adapters that are registered, and who may load some (docs/adapters.md).
+// Bounds of the adapters that are registered, and which files may be (docs/adapters.md).
 struct AdapterLimits {
   uint64_t host_bytes = uint64_t{1024} << 20;   // of all contents in host memory
   uint64_t device_bytes = uint64_t{512} << 20;  // of those on one model's devices
   bool any_base = false;                        // fingerprints of base models are not compared
+  std::string root;           // folder of the files that clients may name; empty: they may name none
+  bool load_by_name = false;  // vLLM's routes load from there though other hosts reach the server
 };
 
 struct ServerOptions {

@@ -43,7 +43,7 @@ struct Route {
   bool waits = false;  // waits for the engine or the disk: runs on session threads
   // For paths that serve two families; null: `family` holds.
   Family (*family_of_body)(const JsonValue& body) = nullptr;
-  bool takes_bytes = false;  // the body is no JSON: the call's bytes()
+  bool takes_bytes = false;  // the call's bytes(); where the note has fields a form, or else JSON
   const RouteNote* note = nullptr;
 };
 

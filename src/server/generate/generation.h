@@ -15,12 +15,6 @@
 
 namespace fulmar {
 
-// The text for requests that name one.
-inline constexpr const char* kNoAdapters =
-    "Adapters are not supported: this server runs a model's weights as they are; merge an adapter into the "
-    "weights, "
-    "or use a tuned state (POST /v1/state/upload)";
-
 inline constexpr double kMaxPenalty = 1e6;
 // What read_generation reads.
 inline constexpr FieldTable kRowFields{

@@ -2,6 +2,7 @@
 #include "server/openai/openai.h"
 
 #include "net/json_writer.h"
+#include "server/adapters/adapter_registry.h"
 #include "server/core/call.h"
 #include "server/core/fields.h"
 #include "server/generate/input_kind.h"
@@ -56,6 +57,27 @@ void write_model(JsonWriter& json, const ServedModel& model) {
       .end_object();
 }
 
+// Writes an adapter as a model, as vLLM does.
+void write_adapter(JsonWriter& json, const AdapterEntry& entry, bool trusted) {
+  json.begin_object()
+      .member("id", entry.id)
+      .member("object", "model")
+      .member("created", entry.created)
+      .member("owned_by", "fulmar")
+      .member("root", shown_root(entry, trusted))
+      .member("parent", entry.base)
+      .end_object();
+}
+
+// Lists the adapters that the caller may use and whose base model is loaded.
+std::vector<AdapterEntry> adapters_of(const Call& call) {
+  std::vector<AdapterEntry> all = call.service().families.adapters->list(call.owner());
+  std::erase_if(all, [&](const AdapterEntry& entry) {
+    return !call.service().models.find(call.owner(), entry.base, true);
+  });
+  return all;
+}
+
 // Answers /v1/models in the shape of Anthropic's API, whose clients send its version in a header.
 void list_for_anthropic(Call& call) {
   const auto list = models_and_states(call);
@@ -102,6 +124,7 @@ void list_models(std::shared_ptr<Call> call) {
   if (!call->request().headers.get("anthropic-version").empty()) return list_for_anthropic(*call);
   JsonWriter json = begin_list();
   for (const ServedModelPtr& model : models_and_states(*call)) write_model(json, *model);
+  for (const AdapterEntry& entry : adapters_of(*call)) write_adapter(json, entry, call->trusted());
   json.end_array();
   const auto available = service.admin ? service.admin->available() : std::vector<std::string>();
   if (!available.empty()) {
@@ -120,6 +143,12 @@ void show_model(std::shared_ptr<Call> call) {
     if (call->argument() != public_name(*model) && call->argument() != model->view_name) continue;
     JsonWriter json;
     write_model(json, *model);
+    return call->respond_json(json.take());
+  }
+  for (const AdapterEntry& entry : adapters_of(*call)) {
+    if (call->argument() != entry.id) continue;
+    JsonWriter json;
+    write_adapter(json, entry, call->trusted());
     return call->respond_json(json.take());
   }
   call->fail({404, "The model '" + call->argument() + "' does not exist", "model", "model_not_found", {}});

@@ -12,7 +12,8 @@ namespace fulmar {
 class Call;
 
 inline constexpr JsonShape kModel{
-    "model", R"({"id":"string","object":"=model","created":"integer","owned_by":"string"})"};
+    "model",
+    R"({"id":"string","object":"=model","created":"integer","owned_by":"string","root?":"string","parent?":"string"})"};
 inline constexpr JsonShape kModelList{
     "model.list", R"({"object":"=list","data":["@model"],"loaded?":"string|null","available?":["string"]})",
     &kModel};

@@ -132,15 +132,18 @@ void write_group(JsonWriter& json, const FieldGroup& group) {
 
 void write_request(JsonWriter& json, const Route& route) {
   json.key("requestBody").begin_object().key("content").begin_object();
-  json.key(route.takes_bytes ? "application/octet-stream" : "application/json").begin_object().key("schema");
-  json.begin_object();
-  if (!route.takes_bytes) {
-    json.key("allOf").begin_array();
+  const bool fields = !route.takes_bytes || !route.note->fields.empty();
+  if (route.takes_bytes) {
+    json.key(fields ? "multipart/form-data" : "application/octet-stream").begin_object().key("schema");
+    json.begin_object().end_object().end_object();
+  }
+  if (fields) {
+    json.key("application/json").begin_object().key("schema").begin_object().key("allOf").begin_array();
     for (const FieldGroup* group : route.note->fields.all()) write_reference(json, component_of(*group));
     write_reference(json, component_of(kBodyFields));
-    json.end_array();
+    json.end_array().end_object().end_object();
   }
-  json.end_object().end_object().end_object().end_object();
+  json.end_object().end_object();
 }
 
 // ---- answers

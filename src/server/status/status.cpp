@@ -9,6 +9,7 @@
 
 #include "base/version.h"
 #include "net/worker_proof.h"
+#include "server/adapters/adapter_registry.h"
 #include "server/core/call.h"
 #include "server/generate/intake.h"
 #include "server/models/engine_figures.h"
@@ -268,8 +269,9 @@ void metrics(std::shared_ptr<Call> call) {
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   const Service& service = call->service();
-  response.body = service.metrics.text(stats_seen_by(*call), store_condition(service),
-                                       device_memories(service), call->keys_seen());
+  response.body =
+      service.metrics.text(stats_seen_by(*call), store_condition(service), device_memories(service),
+                           call->keys_seen(), service.families.adapters->figures());
   call->respond(std::move(response));
 }
 

@@ -80,7 +80,7 @@ class AdaptedRig {
   std::string add(const std::string& id, Adapter adapter) {
     const Status fits = fit_adapter(adapter, shapes_);
     EXPECT_TRUE(fits.ok()) << (fits.ok() ? "" : fits.error().text);
-    const auto added = server_->adapters().add({.id = id, .content = std::move(adapter)});
+    const auto added = server_->adapters().add({.id = id, .parcel = {std::move(adapter), {}}});
     const auto* fault = std::get_if<ApiError>(&added);
     EXPECT_FALSE(fault) << (fault ? fault->text : "");
     return fault ? std::string() : std::get<std::string>(added);
