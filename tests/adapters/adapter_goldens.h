@@ -17,6 +17,7 @@
 #include "adapters/reading.h"
 #include "files/identify.h"
 #include "support/shared_files.h"
+#include "support/temp_folder.h"
 
 namespace fulmar::test {
 
@@ -86,32 +87,5 @@ inline void expect_logits(const std::vector<float>& got, const support::Json& ru
     EXPECT_NEAR(static_cast<double>(got[got.size() - last.size() + i]), last[i], bound);
   }
 }
-
-// A folder that is removed again.
-class TempFolder {
- public:
-  explicit TempFolder(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() /
-              ("fulmar_adapters_" + std::to_string(::getpid()) + "_" + name)) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path write(const std::string& name, std::string_view content) const {
-    const auto file = path_ / name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
-    return file;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace fulmar::test

@@ -31,7 +31,7 @@ class Beside : public testing::Test {
     return adapter.ok() ? "read" : adapter.error().text;
   }
 
-  TempFolder folder_{"beside"};
+  TempFolder folder_;
 };
 
 TEST_F(Beside, AFileOfTheSameNameSaysAlphaOrScale) {

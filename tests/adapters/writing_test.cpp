@@ -50,7 +50,7 @@ const std::map<AdapterForm, size_t> kHeld = {
 TEST(AdapterWriting, EveryGoldenAdapterComesBackOrIsRefusedByName) {
   const Json golden = support::read_golden("adapters-files");
   if (golden.is_null()) GTEST_SKIP() << "no golden files here";
-  const TempFolder folder("writing");
+  const TempFolder folder;
   std::map<AdapterForm, size_t> held;
   for (const Json& file : golden["files"]) {
     const Base base = open_base(file["model"]);
@@ -96,7 +96,7 @@ Adapter adapter_of(std::vector<Delta> deltas) {
 }
 
 TEST(AdapterWriting, RanksAndScalesOfEachMatrixComeBack) {
-  const TempFolder folder("ranks");
+  const TempFolder folder;
   const Adapter adapter = adapter_of({pair("blocks.0.att.key.weight", 2, 2), pair("blocks.0.att.w1", 3, 0.1),
                                       pair("blocks.10.ffn.key.weight", 13, 1.0 / 7), pair("emb.weight", 1, 3),
                                       pair("head.weight", 2, 2)});
@@ -120,7 +120,7 @@ TEST(AdapterWriting, RanksAndScalesOfEachMatrixComeBack) {
 }
 
 TEST(AdapterWriting, WhatIsMissingIsNamed) {
-  const TempFolder folder("missing");
+  const TempFolder folder;
   const auto refusal = [&](AdapterForm form, const Adapter& adapter, const AdapterFacts& facts = {}) {
     const Status written = write_adapter(folder.path() / "out", form, adapter, facts);
     return written.ok() ? "written" : written.error().text;

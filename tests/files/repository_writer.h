@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -14,33 +13,9 @@
 
 #include "files/converted.h"
 #include "files/safetensors.h"
+#include "support/temp_folder.h"
 
 namespace fulmar::test {
-
-// A folder that is removed again.
-class TempFolder {
- public:
-  TempFolder() {
-    static int count = 0;
-    path_ = std::filesystem::temp_directory_path() /
-            ("fulmar_folder_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
-    std::filesystem::create_directories(path_);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-  void write(const std::string& name, std::string_view content) const {
-    std::ofstream(path_ / name, std::ios::binary)
-        .write(content.data(), static_cast<std::streamsize>(content.size()));
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct RepositoryForm {
   std::string prefix = "model.";  // of all names but the head's
