@@ -28,7 +28,7 @@ CONFINED = {
 }
 
 # Pairs of folders of which one includes the other.
-MOST_ARROWS = 92
+MOST_ARROWS = 93
 
 VENDOR_HEADERS = r"cuda|cublas|hip/"
 # Tests that are built only where those headers are.
