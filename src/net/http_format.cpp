@@ -1,8 +1,12 @@
 // Composes heads and chunks.
 #include "net/http_format.h"
 
+#include <algorithm>
 #include <charconv>
 #include <ctime>
+#include <iterator>
+
+#include "base/utf8.h"
 
 namespace fulmar {
 namespace {
@@ -40,6 +44,30 @@ void append_date(std::string& out) {
   char text[64];
   const size_t length = std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &utc);
   append_field(out, "Date", std::string_view(text, length));
+}
+
+// Tells whether a header of that name is read as data: an id, an owner, a proof.
+bool is_data(std::string_view name) {
+  constexpr std::string_view kPrefixes[] = {"X-RWKV-", "X-Fulmar-", "Fulmar-"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes), [&](std::string_view prefix) {
+    return equals_ignoring_case(name.substr(0, prefix.size()), prefix);
+  });
+}
+
+// Returns why the headers that are read as data are refused: handlers take the first of a name, and texts
+// that are no UTF-8 cannot be named in a JSON answer, a URL or a body.
+std::optional<Refusal> refuse_data(const Headers& headers) {
+  for (const auto& [name, value] : headers) {
+    if (!is_data(name)) continue;
+    if (!is_utf8(value)) {
+      return Refusal{400, "the header " + name + " is '" + to_utf8(value.substr(0, 80)) +
+                              "', which is no UTF-8; wanted UTF-8"};
+    }
+    if (headers.get(name) != value) {
+      return Refusal{400, "the header " + name + " is given twice, with different values; wanted one"};
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -115,7 +143,7 @@ std::optional<Refusal> refuse_head(const Headers& headers) {
   if (expected && !equals_ignoring_case(*expected, "100-continue")) {
     return Refusal{417, "Expect is '" + expected->substr(0, 40) + "', wanted '100-continue'"};
   }
-  return std::nullopt;
+  return refuse_data(headers);
 }
 
 }  // namespace fulmar

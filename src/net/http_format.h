@@ -34,7 +34,9 @@ struct Refusal {
 };
 
 // Returns why a well-formed head is refused, if it is: both or unknown framings, unknown encodings or
-// expectations.
+// expectations, and headers that are read as data (X-RWKV-..., X-Fulmar-..., Fulmar-...) that are no UTF-8 or
+// are given twice with different values. No other header may become an id, an owner or another text that is
+// kept.
 std::optional<Refusal> refuse_head(const Headers& headers);
 
 }  // namespace fulmar

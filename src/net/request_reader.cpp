@@ -110,7 +110,11 @@ void RequestReader::take_head() {
   request_.target = std::string(message.target());
   request_.headers = copy_headers(message.base());
   Result<Target> target = parse_target(request_.target);
-  if (!target.ok()) return;
+  if (!target.ok()) {  // the refusal has the shape of the path's family all the same
+    const auto path = percent_decode(raw_path(request_.target));
+    request_.path = path.ok() ? *path : std::string(raw_path(request_.target));
+    return;
+  }
   request_.path = std::move(target->path);
   request_.query = std::move(target->query);
 }

@@ -77,6 +77,14 @@ Result<Url> parse_behind_scheme(std::string_view rest, std::string_view shown, u
   return out;
 }
 
+// Returns a target without the scheme and the authority of an absolute one.
+std::string_view behind_authority(std::string_view target) {
+  if (!starts_ignoring_case(target, kScheme)) return target;
+  target.remove_prefix(kScheme.size());
+  const size_t begin = target.find_first_of("/?");
+  return begin == std::string_view::npos ? std::string_view("/") : target.substr(begin);
+}
+
 }  // namespace
 
 Result<std::string> percent_decode(std::string_view text, bool plus_is_space) {
@@ -132,12 +140,7 @@ Result<Query> parse_query(std::string_view text) {
 
 Result<Target> parse_target(std::string_view target) {
   if (target == "*") return Target{"*", {}};
-  target = target.substr(0, target.find('#'));
-  if (starts_ignoring_case(target, kScheme)) {
-    target.remove_prefix(kScheme.size());
-    const size_t begin = target.find_first_of("/?");
-    target = begin == std::string_view::npos ? std::string_view("/") : target.substr(begin);
-  }
+  target = behind_authority(target.substr(0, target.find('#')));
   if (target.empty() || (target.front() != '/' && target.front() != '?')) {
     return invalid(fmt::format("request target '{}' does not begin with '/'", target.substr(0, 80)));
   }
@@ -151,6 +154,11 @@ Result<Target> parse_target(std::string_view target) {
     FULMAR_ASSIGN(out.query, parse_query(target.substr(question + 1)));
   }
   return out;
+}
+
+std::string_view raw_path(std::string_view target) {
+  const std::string_view path = behind_authority(target);
+  return path.substr(0, path.find_first_of("?#"));
 }
 
 Result<Url> parse_url(std::string_view url) {

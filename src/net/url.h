@@ -27,6 +27,9 @@ struct Target {
 // Parses the target of a request line: "/path?query", "http://host/path?query" or "*".
 Result<Target> parse_target(std::string_view target);
 
+// Returns the path of a target as it was sent, with its escapes; of one that parse_target refuses, too.
+std::string_view raw_path(std::string_view target);
+
 struct Url {
   std::string host;  // without brackets
   uint16_t port = 80;

@@ -118,6 +118,40 @@ TEST(RefuseHead, AcceptsPlainFramings) {
   }
 }
 
+// Names of headers whose values become ids, owners and proofs, and others that programs send in any encoding.
+TEST(RefuseHead, WantsOneTextOfAHeaderThatIsData) {
+  const std::string text = "jos\u00e9", bytes = "jos\xe9";
+  const auto refusal_of = [](const std::string& name, const std::vector<std::string>& values) {
+    Headers headers;
+    for (const std::string& value : values) headers.add(name, value);
+    return refuse_head(headers);
+  };
+  for (const char* name : {"X-RWKV-Session-Id", "x-rwkv-state-id", "X-RWKV-Anything", "FULMAR-OWNER",
+                           "Fulmar-Search", "X-Fulmar-Session"}) {
+    EXPECT_FALSE(refusal_of(name, {text}).has_value()) << name;
+    EXPECT_FALSE(refusal_of(name, {text, text}).has_value()) << name;
+    for (const std::vector<std::string>& values :
+         {std::vector{bytes}, {text, bytes}, {text, "other"}, {"", text}}) {
+      const auto refusal = refusal_of(name, values);
+      ASSERT_TRUE(refusal.has_value()) << name;
+      EXPECT_EQ(refusal->status, 400);
+      EXPECT_NE(refusal->text.find(name), std::string::npos) << refusal->text;
+    }
+  }
+  for (const char* name : {"X-RWKV", "Cookie", "User-Agent", "X-Forwarded-For"})
+    EXPECT_FALSE(refusal_of(name, {bytes, text}).has_value()) << name;
+}
+
+TEST(RawPath, IsTheTargetsUpToItsQuery) {
+  for (const auto& [target, path] : {std::pair("/v1/%ff?a=%ff", "/v1/%ff"),
+                                     {"http://h:1/a/%zz#b", "/a/%zz"},
+                                     {"http://h", "/"},
+                                     {"*", "*"},
+                                     {"", ""}}) {
+    EXPECT_EQ(raw_path(target), path) << target;
+  }
+}
+
 TEST(FormatChunk, StatesItsSizeInHexadecimal) {
   EXPECT_EQ(format_chunk("hello"), "5\r\nhello\r\n");
   EXPECT_EQ(format_chunk(std::string(300, 'x')), "12c\r\n" + std::string(300, 'x') + "\r\n");

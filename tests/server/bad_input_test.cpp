@@ -165,6 +165,59 @@ TEST(EveryRoute, RefusesWhatIsNoJsonObject) {
   EXPECT_TRUE(rig.engine.asks().empty());
 }
 
+// Returns how an error of a family begins, 400 where the status shows.
+const char* error_start(Family family) {
+  switch (family) {
+    case Family::anthropic:
+      return R"({"type":"error","error":{"type":"invalid_request_error","message":")";
+    case Family::openai:
+      return R"({"error":{"message":")";
+    case Family::admin:
+      return R"({"detail":")";
+    case Family::native:
+      return R"({"error":")";
+  }
+  return "";
+}
+
+Headers two_headers(const std::string& name, const std::string& one, const std::string& other) {
+  Headers headers = header(name, one);
+  headers.add(name, other);
+  return headers;
+}
+
+// What is refused before any handler sees it has the shape of the path's family, too.
+TEST(EveryRoute, RefusesAHeadInTheShapeOfItsFamily) {
+  AdminRig rig;
+  for (const Route& route : routes()) {
+    const std::string path = path_with(route.path, "x"), method(route.method);
+    const std::pair<Reply, const char*> replies[] = {
+        {rig.send(method, path + "?a=%ff"), "UTF-8"},
+        {rig.send(method, path + "?%00"), "NUL"},
+        {rig.send(method, path + "?a=%zz"), "'%zz'"},
+        {rig.send(method, path_with(route.path, "%ff") + "?a=%ff"), "UTF-8"},
+        {rig.send(method, path, "", header("X-RWKV-Session-Id", "jos\xe9")), "X-RWKV-Session-Id"},
+        {rig.send(method, path, "", header("x-rwkv-state-id", "\xc3")), "x-rwkv-state-id"},
+        {rig.send(method, path, "", header("Fulmar-Owner", "\xff")), "Fulmar-Owner"},
+        {rig.send(method, path, "", two_headers("X-RWKV-Session-Id", "a", "b")), "X-RWKV-Session-Id"},
+    };
+    for (const auto& [reply, names] : replies) {
+      EXPECT_EQ(reply.status, 400) << path << " " << names << " " << reply.body;
+      EXPECT_THAT(reply.body, StartsWith(error_start(route.family))) << path;
+      EXPECT_THAT(reply.body, HasSubstr(names)) << path;
+    }
+  }
+  for (const auto& [path, family] : {std::pair("/v1/%ff", Family::openai),
+                                     {"/openai/%00", Family::openai},
+                                     {"/v1/messages/%zz", Family::anthropic},
+                                     {"/%ff", Family::native}}) {
+    const Reply reply = rig.get(path);
+    EXPECT_EQ(reply.status, 400) << path;
+    EXPECT_THAT(reply.body, StartsWith(error_start(family))) << path;
+  }
+  EXPECT_TRUE(rig.engine.asks().empty());
+}
+
 TEST(EveryRoute, RefusesAWrongPasswordBeforeAnythingElse) {
   ServerOptions options;
   options.password = "right";
