@@ -7,6 +7,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/utf8.h"
 #include "cache/state_blob.h"
 #include "net/json_writer.h"
 #include "server/core/call.h"
@@ -184,9 +185,9 @@ void list_session_objects(std::shared_ptr<Call> call) {
   std::vector<Listed>& sessions = *listed;
   size_t end = std::min(sessions.size(), static_cast<size_t>(page->limit));
   // Extends the page to the last session of an id, since several models or owners may have that id, and to an
-  // id without NUL, which old ids may hold and no URL can: the next page begins after the last id.
+  // id that is UTF-8 without NUL, as a URL can hold it and old ids may not be: the next page begins after it.
   const auto goes_on = [&](const std::string& last) {
-    return sessions[end].session.id == last || last.find('\0') != std::string::npos;
+    return sessions[end].session.id == last || last.find('\0') != std::string::npos || !is_utf8(last);
   };
   while (end < sessions.size() && goes_on(sessions[end - 1].session.id)) ++end;
   const bool more = end < sessions.size();
