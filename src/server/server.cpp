@@ -270,5 +270,10 @@ void Server::replace_keys(std::vector<ApiKey> keys) {
 AdapterRegistry& Server::adapters() { return *impl_->service().families.adapters; }
 bool Server::stop() { return impl_->stop(impl_->grace()); }
 bool Server::stop(std::chrono::milliseconds grace) { return impl_->stop(grace); }
+std::shared_ptr<const void> Server::keep_storing(std::chrono::steady_clock::time_point give_up) {
+  const std::shared_ptr<ResponseStore> store = impl_->service().families.responses->held_store;
+  store->try_until(give_up);
+  return store;
+}
 
 }  // namespace fulmar

@@ -1,6 +1,7 @@
 // The HTTP server of one process: listens, dispatches by the table of routes, stops gracefully.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,10 @@ class Server {
   // when nothing had to be cancelled.
   bool stop();
   bool stop(std::chrono::milliseconds grace);
+
+  // Returns what writes stored responses, to be held beyond the server while other stores end. What cannot be
+  // written is tried each second while it is held, and then until `give_up`.
+  std::shared_ptr<const void> keep_storing(std::chrono::steady_clock::time_point give_up);
 
  private:
   class Impl;

@@ -237,10 +237,14 @@ int stop(Serving& serving) {
   const bool all_finished = serving.server->stop();
   spdlog::info("stopped {}", all_finished ? "all requests finished" : "some requests were cut short");
   serving.heartbeat.reset();
+  // Responses are tried for as long as sessions are, which end with the engines.
+  auto responses =
+      serving.server->keep_storing(std::chrono::steady_clock::now() + SessionLadders::kLastTries);
   serving.server.reset();
   const bool failed = *serving.engine_failed;
   if (failed) end_anyway(kDeviceErrorExit);
   serving.admin.reset();  // engines pass their sessions to the ladders, and those to the store
+  responses.reset();
   if (failed) return kDeviceErrorExit;
   const int64_t lost = serving.sessions->lost() + *serving.responses_lost;
   if (lost == 0) return 0;

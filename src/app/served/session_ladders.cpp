@@ -16,9 +16,6 @@ namespace fulmar {
 
 namespace {
 
-// How long an ending server retries a store that does not answer.
-constexpr std::chrono::seconds kLastTries{5};
-
 // A database that is open once and used by several ladders in turn.
 struct OneStore {
   std::mutex mutex;
@@ -162,8 +159,9 @@ SessionLadders::SessionLadders(const SessionFlags& flags, OpenStore open_store)
   options_.flush_after = milliseconds(flags.flush_seconds);
   options_.durable = flags.durable;
   options_.on_lost = [lost = lost_](int64_t count) { *lost += count; };
-  options_.store = {
-      .most_bytes = flags.queue_mib << 20, .sweep_every = between_sweeps(flags), .last_tries = kLastTries};
+  options_.store = {.most_bytes = flags.queue_mib << 20,
+                    .sweep_every = between_sweeps(flags),
+                    .last_tries = SessionLadders::kLastTries};
 }
 
 Result<std::unique_ptr<SessionLadders>> SessionLadders::open(const SessionFlags& flags) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -31,6 +32,9 @@ Status check_sessions(const SessionFlags& flags, bool store_of_environment);
 
 class SessionLadders {
  public:
+  // How long an ending server retries a store that does not answer.
+  static constexpr std::chrono::seconds kLastTries{5};
+
   // Opens the store. Fails where a person has to decide: a URL without meaning, a database that was named and
   // cannot be used, and any that exists and cannot be used, since it holds sessions. One that cannot be made,
   // or that another server has, is logged, and sessions stay in memory.

@@ -18,9 +18,11 @@ struct ResponseFamily {
   explicit ResponseFamily(std::unique_ptr<DocumentStore> documents = nullptr,
                           std::optional<ResponseBounds> bounds = {},
                           std::chrono::milliseconds retry = ResponseStore::kRetry)
-      : store(std::move(documents), bounds, retry) {}
+      : held_store(std::make_shared<ResponseStore>(std::move(documents), bounds, retry)),
+        store(*held_store) {}
 
-  ResponseStore store;
+  const std::shared_ptr<ResponseStore> held_store;  // may outlive this
+  ResponseStore& store;
   BackgroundResponses background{store};
   PausedResponses paused;
   std::atomic<bool> looking{false};  // a thread is to look for responses that wait

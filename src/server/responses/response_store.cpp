@@ -54,16 +54,30 @@ ResponseStore::~ResponseStore() {
   }
   marks_.finish();
   // Nobody can put another answer now, and the threads have ended.
-  std::vector<std::string> left;
-  for (const auto& [id, waits] : waiting_) left.push_back(id);
-  int64_t lost = documents_->lost();
-  for (const std::string& id : left) {
-    write(id);
-    if (!waiting(id)) continue;
-    ++lost;
-    spdlog::error("response lost, since it cannot be stored id={}", id);
+  write_all();
+  while (!waiting_.empty() && Clock::now() < give_up_at_) {
+    std::this_thread::sleep_for(std::min<Clock::duration>(retry_, give_up_at_ - Clock::now()));
+    write_all();
   }
+  for (const auto& [id, waits] : waiting_)
+    spdlog::error("response lost, since it cannot be stored id={}", id);
+  const int64_t lost = documents_->lost() + static_cast<int64_t>(waiting_.size());
   if (lost != 0 && lost_) lost_(lost);
+}
+
+void ResponseStore::try_until(Clock::time_point give_up) {
+  std::lock_guard lock(mutex_);
+  give_up_at_ = give_up;
+}
+
+// Tries everything that waits once.
+void ResponseStore::write_all() {
+  std::vector<std::string> ids;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, waits] : waiting_) ids.push_back(id);
+  }
+  for (const std::string& id : ids) write(id);
 }
 
 std::string ResponseStore::trouble() {
@@ -194,7 +208,6 @@ ResponseStore::WaitingById::const_iterator ResponseStore::next_to_write(bool fai
 // Writes new answers at once. Of those that failed, tries one each `retry_`, and as soon as one succeeds the
 // next at once.
 void ResponseStore::keep_writing() {
-  using Clock = std::chrono::steady_clock;
   bool ended = false;
   store_has_ended = &ended;
   Clock::time_point retry_at = Clock::now() + retry_;

@@ -69,7 +69,11 @@ class ResponseStore {
   // Starts the writing thread. `documents` null: in memory. `bounds`, `retry`: set by tests only.
   explicit ResponseStore(std::unique_ptr<DocumentStore> documents = nullptr,
                          std::optional<ResponseBounds> bounds = {}, std::chrono::milliseconds retry = kRetry);
-  ~ResponseStore();  // stores what was put
+  // Stores what was put. What fails then is tried once more, and each `retry` until try_until()'s time.
+  ~ResponseStore();
+  using Clock = std::chrono::steady_clock;
+  // Sets how long the end tries what cannot be written.
+  void try_until(Clock::time_point give_up);
 
   // Reserves about `bytes` for an owner's answer, or says why there is no room.
   std::optional<ApiError> promise(const std::string& owner, int64_t bytes, PromisedRoomPtr& room);
@@ -127,6 +131,7 @@ class ResponseStore {
 
   void keep_writing();
   WaitingById::const_iterator next_to_write(bool failed) const;
+  void write_all();
   bool write(const std::string& id);
   bool try_to_write(const std::string& id, const Waiting& before);
   void note(const Status& standing);
@@ -150,6 +155,7 @@ class ResponseStore {
   uint64_t last_number_ = 0;
   std::string writing_;  // id of what is written now; empty: nothing is
   bool closing_ = false;
+  Clock::time_point give_up_at_{};
   std::string trouble_;
   std::function<void(int64_t)> lost_;
   std::vector<StoredResponse> gone_;  // pushed out, not yet told
