@@ -1,4 +1,4 @@
-// What /v1/responses repeats of a request, its items, summaries, and responses in the background.
+// What /v1/responses repeats of a request, summaries, and responses in the background.
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
@@ -10,7 +10,6 @@
 #include "cache/sqlite_statement.h"
 #include "grammar/schema_values.h"
 #include "server/responses/background_responses.h"
-#include "server/responses/response_items.h"
 #include "server/server_rig.h"
 
 namespace fulmar::testing {
@@ -50,41 +49,6 @@ TEST(ResponseEcho, ThinkingIsASummaryWhenAskedFor) {
   EXPECT_THAT(stream, HasSubstr(R"("summary_index":0,"delta":"Hm")"));
   EXPECT_THAT(rig.post("/v1/responses", R"({"input":"hi","reasoning":{"effort":"low"}})").body,
               HasSubstr(R"("summary":[],"content":[{"type":"reasoning_text","text":"Hm"}])"));
-}
-
-TEST(ResponseItems, AreListedAsTheyWereSent) {
-  const ServerRig rig;
-  const std::string id = id_of(rig.post("/v1/responses", R"({"input":"hi"})"));
-  const Reply items = rig.get("/v1/responses/" + id + "/input_items");
-  EXPECT_EQ(items.status, 200);
-  EXPECT_THAT(items.body,
-              HasSubstr(R"("type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]})"));
-  EXPECT_EQ(rig.get("/v1/responses/resp_0/input_items").status, 404);
-  EXPECT_EQ(rig.get("/v1/responses/" + id + "/other").status, 404);
-  EXPECT_EQ(rig.get("/v1/responses/" + id + "/input_items?limit=0").status, 400);
-  for (const char* order : {"asc", "desc"}) {
-    EXPECT_EQ(rig.get("/v1/responses/" + id + "/input_items?order=" + order).status, 200);
-  }
-  const Reply wrong = rig.get("/v1/responses/" + id + "/input_items?order=foo");
-  EXPECT_EQ(wrong.status, 400);
-  EXPECT_THAT(wrong.body, HasSubstr("'order' is 'foo'; wanted asc or desc"));
-}
-
-TEST(ResponseItems, ArePaged) {
-  const auto input =
-      parse_json(R"([{"role":"user","content":"a","id":"i0"},{"type":"function_call","id":"i1"},)"
-                 R"({"role":"user","content":[],"id":"i2"}])");
-  const std::string items = input_items_json("resp_x", *input);
-  const auto ids = [&](const ItemPage& page) {
-    const auto list = parse_json(items_page_json(items, page));
-    std::string text;
-    for (const JsonValue& item : list->find("data")->as_array()) text += item.find("id")->as_string() + " ";
-    return text + (list->find("has_more")->as_bool() ? "more" : "");
-  };
-  EXPECT_EQ(ids({}), "i2 i1 i0 ");
-  EXPECT_EQ(ids({.limit = 2, .ascending = true}), "i0 i1 more");
-  EXPECT_EQ(ids({.limit = 2, .ascending = true, .after = "i1"}), "i2 ");
-  EXPECT_EQ(ids({.after = "none"}), "");
 }
 
 // Waits for what another thread does, in steps that a test can afford.

@@ -15,6 +15,7 @@
 #include "server/responses/family.h"
 #include "server/responses/gathering_listener.h"
 #include "server/responses/response_intake.h"
+#include "server/responses/response_items.h"
 
 namespace fulmar {
 namespace {
@@ -83,6 +84,13 @@ BackgroundResponses::Pending in_progress(const FactsPtr& facts) {
   return [facts] { return pending(facts, "in_progress"); };
 }
 
+// Returns the items of a job's input; none of a damaged one.
+std::string input_of(const ResponseJob& job) {
+  const auto body = parse_json(job.request, {.max_bytes = job.request.size() + 1});
+  const JsonValue* input = body && body->is_object() ? body->find("input") : nullptr;
+  return input_items_json(job.id, input ? *input : JsonValue());
+}
+
 // Makes the answer of a job that ended without one: the last answer that clients saw, with another status.
 StoredResponse ended_unmade(const ResponseJob& job, std::string_view status, const ApiError* error) {
   const auto told = parse_json(job.answer, {.max_bytes = job.answer.size() + 1});
@@ -110,6 +118,7 @@ StoredResponse ended_unmade(const ResponseJob& job, std::string_view status, con
           .model = {},
           .json = json.end_object().take(),
           .created = job.created,
+          .input = input_of(job),
           .owner = job.owner,
           .cut = std::string(status)};
 }
@@ -427,6 +436,16 @@ Result<std::optional<std::string>> present_answer(Service& service, const std::s
   }
   FULMAR_ASSIGN(auto stored, service.families.responses->store.find(id));
   return stored ? std::optional<std::string>(std::move(stored->json)) : std::nullopt;
+}
+
+Result<std::optional<std::string>> present_input(Service& service, const std::string& id) {
+  if (const auto look = service.families.responses->background.look(id)) {
+    if (look->state.wish == JobState::Wish::deleted) return std::optional<std::string>();
+    FULMAR_ASSIGN(const std::optional<ResponseJob> job, service.families.responses->store.find_job(id));
+    if (job) return std::optional(input_of(*job));
+  }
+  FULMAR_ASSIGN(auto stored, service.families.responses->store.find(id));
+  return stored ? std::optional<std::string>(std::move(stored->input)) : std::nullopt;
 }
 
 std::optional<ApiError> cancel_waiting(Service& service, const std::string& id) {

@@ -29,6 +29,9 @@ void look_for_waiting_responses(const std::shared_ptr<Service>& service);
 // Returns the present answer of a response that runs in the background or is stored; nothing for an unknown
 // id, an Error when it cannot be read.
 Result<std::optional<std::string>> present_answer(Service& service, const std::string& id);
+// Returns the items of input of such a response, as input_items_json() writes them; nothing and an Error as
+// above.
+Result<std::optional<std::string>> present_input(Service& service, const std::string& id);
 // Cancels a response that waits. If that fails, returns why, and it continues to wait.
 std::optional<ApiError> cancel_waiting(Service& service, const std::string& id);
 

@@ -61,7 +61,7 @@ std::string input_items_json(const std::string& response_id, const JsonValue& in
   return json.end_array().take();
 }
 
-std::string items_page_json(const std::string& items, const ItemPage& page) {
+std::optional<std::string> items_page_json(const std::string& items, const ItemPage& page) {
   JsonValue::Array list;
   if (const auto parsed = parse_json(items, {.max_bytes = items.size() + 1}); parsed && parsed->is_array()) {
     list = parsed->as_array();
@@ -71,7 +71,8 @@ std::string items_page_json(const std::string& items, const ItemPage& page) {
   if (!page.after.empty()) {
     begin = std::find_if(list.begin(), list.end(),
                          [&](const JsonValue& item) { return id_of(item) == page.after; });
-    if (begin != list.end()) ++begin;
+    if (begin == list.end()) return std::nullopt;
+    ++begin;
   }
   const auto end = begin + std::min<std::ptrdiff_t>(page.limit, list.end() - begin);
   JsonWriter json = begin_list();

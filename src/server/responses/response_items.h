@@ -20,7 +20,8 @@ struct ItemPage {
   std::string after;  // id of the item before the page; empty: from the beginning
 };
 
-// Returns {"object":"list","data":[...],"first_id","last_id","has_more"} for a page of input_items_json.
-std::string items_page_json(const std::string& items, const ItemPage& page);
+// Returns {"object":"list","data":[...],"first_id","last_id","has_more"} for a page of input_items_json;
+// nothing where no item has the id `page.after`.
+std::optional<std::string> items_page_json(const std::string& items, const ItemPage& page);
 
 }  // namespace fulmar

@@ -102,9 +102,9 @@ void count_response_tokens(std::shared_ptr<Call> call) {
 void list_input_items(std::shared_ptr<Call> call) {
   const std::string& id = call->argument();
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
-  const auto stored = call->service().families.responses->store.find(id);
-  if (!stored.ok()) return call->fail(store_failed("responses"));
-  if (!*stored) return call->fail(not_stored(id));
+  const auto items = present_input(call->service(), id);
+  if (!items.ok()) return call->fail(store_failed("responses"));
+  if (!*items) return call->fail(not_stored(id));
   ItemPage page;
   const auto& query = call->request().query;
   if (const std::string* order = query.find("order")) {
@@ -122,7 +122,14 @@ void list_input_items(std::shared_ptr<Call> call) {
     }
     page.limit = *count;
   }
-  call->respond_json(items_page_json((*stored)->input, page));
+  auto list = items_page_json(**items, page);
+  if (!list) {
+    return call->fail(
+        bad_value(fmt::format("'after' is '{}'; wanted the id of an item of this response's input",
+                              page.after.substr(0, 80)),
+                  "after"));
+  }
+  call->respond_json(std::move(*list));
 }
 
 void cancel_response(std::shared_ptr<Call> call) {
