@@ -27,6 +27,9 @@ function(fulmar_app_tests)
   add_test(NAME app.refusals COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/refusals_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.refusals PROPERTIES LABELS app TIMEOUT 240)
+  add_test(NAME app.output COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/output_test.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+  set_tests_properties(app.output PROPERTIES LABELS app TIMEOUT 240)
   add_test(NAME app.bench_options COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/bench/bench_options_test.py
     $<TARGET_FILE:fulmar>)
   set_tests_properties(app.bench_options PROPERTIES LABELS app TIMEOUT 120)

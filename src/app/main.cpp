@@ -11,6 +11,7 @@
 #include "app/command_line.h"
 #include "app/core/exit_code.h"
 #include "app/core/option_checks.h"
+#include "app/core/output.h"
 #include "app/core/replaced.h"
 #include "app/words/settings_file.h"
 #include "app/words/spellings.h"
@@ -119,13 +120,9 @@ int refuse(CLI::App& app, const CommandLine& line, const CLI::ParseError& error)
   return 2;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+// Runs the command that the words choose. Returns the exit code.
+int run(int argc, char** argv) {
   using namespace fulmar;
-  bound_kept_memory();
-  std::signal(SIGPIPE, SIG_IGN);
-
   CLI::App app("Fulmar: RWKV inference engine and server", "fulmar");
   std::string log_level;
   Command chosen;
@@ -154,6 +151,19 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return report({ErrorKind::resource, "not enough memory"});
   } catch (const std::system_error& failure) {  // such as a thread that cannot be started
+    if (std::ferror(stdout) != 0) return 0;     // thrown while printing; main() tells it
     return report({ErrorKind::resource, failure.what()});
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  fulmar::bound_kept_memory();
+  std::signal(SIGPIPE, SIG_IGN);
+  const int code = run(argc, argv);
+  const Status shown = fulmar::flush_output();
+  if (shown.ok()) return code;
+  const int lost = fulmar::report(shown.error());
+  return code != 0 ? code : lost;
 }

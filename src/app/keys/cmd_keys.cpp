@@ -10,6 +10,7 @@
 #include "app/core/commands.h"
 #include "app/core/exit_code.h"
 #include "app/core/option_checks.h"
+#include "app/core/output.h"
 #include "app/keys/key_file.h"
 #include "server/core/api_keys.h"
 #include "server/routes.h"
@@ -50,10 +51,10 @@ Result<int> add_key(const KeyFlags& flags) {
     keys.push_back(flags.key);
     keys.back().hash = hash_of_key(secret);
     FULMAR_TRY(parse_api_keys(format_api_keys(keys)));  // for names and routes that the server would refuse
-    return {};
+    fmt::print("{}\n", secret);  // before its hash is kept: a key that nobody has seen is none
+    return flush_output();
   };
   FULMAR_TRY(change_api_keys(flags.file, true, append));
-  fmt::print("{}\n", secret);
   fmt::print(stderr, "The key of '{}' is shown this once; '{}' holds its hash.\n", flags.key.name,
              flags.file);
   return 0;
