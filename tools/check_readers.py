@@ -15,12 +15,12 @@ HOMES = [
     (r"\bstd::j?thread\b(?!::)|\bpthread_create\b", {"base/thread.h", "base/thread.cpp", "cpu/thread_pool.h", "cpu/thread_pool.cpp"},
      "Thread or run_on_threads of base/thread.h"),
     (r"\binflate\w*\s*\(", {"net/gzip.cpp", "files/zip.cpp"}, "gunzip of net/gzip.h"),
-    (r"\b(?:std::)?(?:ifstream|fstream|filebuf|istreambuf_iterator)\b", set(), "read_file of base/read_file.h"),
+    (r"\b(?:std::)?(?:ifstream|fstream|istreambuf_iterator)\b", set(), "read_file of base/read_file.h"),
     # Of what was fetched, into a folder of ours.
     (r"\bfopen\s*\(|\bfreopen\s*\(", {"hub/transfer.cpp", "hub/file_digest.cpp"}, "read_file of base/read_file.h"),
     (r"\bO_RDONLY\b", {"base/read_file.cpp", "files/mapped_file.cpp", "hub/pull.cpp", "control/child_process.cpp"},
      "read_file of base/read_file.h"),
-    (r"\bofstream\b", {"base/write_file.cpp"}, "write_file or write_whole_file of base/write_file.h, which say why they fail"),
+    (r"\b(?:ofstream|filebuf)\b", {"base/write_file.cpp"}, "write_file or write_whole_file of base/write_file.h, which say why they fail"),
 ]
 COMMENT = re.compile(r"//.*")
 

@@ -14,11 +14,11 @@ struct BelievedTime {
 // Returns the time believed `passed` seconds after `before`, where `passed` is what a steady clock has
 // measured. The result never goes back. Where the wall clock is ahead (after a pause between two processes,
 // or a jump) it is followed as far as the credit allows. Each second that passes adds one second of credit,
-// up to `most_credit`, so a clock that stays ahead is caught up with at twice the speed of time.
-inline BelievedTime believe(const BelievedTime& before, double wall, double passed, double most_credit) {
-  if (before.now == 0) return {.now = wall, .credit = most_credit};
+// up to `max_clock_lead`, so a clock that stays ahead is caught up with at twice the speed of time.
+inline BelievedTime believe(const BelievedTime& before, double wall, double passed, double max_clock_lead) {
+  if (before.now == 0) return {.now = wall, .credit = max_clock_lead};
   const double seen = before.now + std::max(passed, 0.0);
-  const double credit = std::min(before.credit + std::max(passed, 0.0), most_credit);
+  const double credit = std::min(before.credit + std::max(passed, 0.0), max_clock_lead);
   const double now = std::clamp(wall, seen, seen + credit);
   return {.now = now, .credit = credit - (now - seen)};
 }

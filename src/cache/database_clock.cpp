@@ -11,8 +11,8 @@ double seconds_since_boot() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-DatabaseClock::DatabaseClock(Clocks clocks, double most_credit)
-    : clocks_(std::move(clocks)), most_credit_(most_credit), passed_at_(clocks_.passing()) {}
+DatabaseClock::DatabaseClock(Clocks clocks, double max_clock_lead)
+    : clocks_(std::move(clocks)), most_credit_(max_clock_lead), passed_at_(clocks_.passing()) {}
 
 // Loads the time. A database without one has times of a wall clock, none of which is in the future.
 Status DatabaseClock::load(const Database& database, double newest) {

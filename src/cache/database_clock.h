@@ -20,7 +20,7 @@ struct Clocks {
 
 class DatabaseClock {
  public:
-  DatabaseClock(Clocks clocks, double most_credit);
+  DatabaseClock(Clocks clocks, double max_clock_lead);
 
   // Continues where the last process stopped; `newest` is the latest time of anything in the database.
   Status load(const Database& database, double newest);

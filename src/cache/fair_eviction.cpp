@@ -4,7 +4,7 @@
 
 namespace fulmar {
 
-size_t next_to_go(std::span<const KeptThing> things) {
+size_t victim_of(std::span<const KeptThing> things) {
   std::unordered_map<std::string_view, int64_t> held;
   for (const KeptThing& thing : things) held[thing.owner] += thing.size;
   size_t next = 0;

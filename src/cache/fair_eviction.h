@@ -17,6 +17,6 @@ struct KeptThing {
 // Returns the index of the one to evict among `things`, oldest first and at least one: the oldest of the
 // owner that holds most. So an owner that holds no more than the average loses nothing while another one
 // holds more.
-size_t next_to_go(std::span<const KeptThing> things);
+size_t victim_of(std::span<const KeptThing> things);
 
 }  // namespace fulmar

@@ -133,7 +133,7 @@ void PrefixCache::touch(PrefixIndex::Id id) {
   list.splice(list.begin(), list, snapshot.recency);
 }
 
-PrefixIndex::Id PrefixCache::next_to_go() const {
+PrefixIndex::Id PrefixCache::victim_of() const {
   const bool of_met = fresh_.empty() || met_.size() > most_met_;
   return of_met ? met_.back() : fresh_.back();
 }
@@ -141,7 +141,7 @@ PrefixIndex::Id PrefixCache::next_to_go() const {
 std::optional<int64_t> PrefixCache::take_slot() {
   if (free_slots_.empty()) {
     if (fresh_.empty() && met_.empty()) return std::nullopt;
-    const PrefixIndex::Id oldest = next_to_go();
+    const PrefixIndex::Id oldest = victim_of();
     if (!demote(oldest)) drop(oldest);
   }
   const int64_t slot = free_slots_.back();

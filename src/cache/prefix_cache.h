@@ -85,7 +85,7 @@ class PrefixCache {
 
   Recency& list_of(const Snapshot& snapshot);
   void touch(PrefixIndex::Id id);
-  PrefixIndex::Id next_to_go() const;  // of those on the device, at least one
+  PrefixIndex::Id victim_of() const;  // of those on the device, at least one
   std::optional<int64_t> take_slot();
   bool demote(PrefixIndex::Id id);
   void drop(PrefixIndex::Id id);

@@ -54,20 +54,20 @@ SessionLadder::SessionLadder(std::string fingerprint, std::unique_ptr<SessionSto
                              LadderOptions options)
     : fingerprint_(std::move(fingerprint)), options_(std::move(options)) {
   if (!store) return;
-  courier_ = std::make_unique<StoreCourier>(std::move(store), fingerprint_, options_.store);
-  courier_->on_sweep([this](const std::vector<StoredSession>& gone) { forget_swept(gone); });
-  courier_->on_news([this] {
+  writes_ = std::make_unique<WriteBehindQueue>(std::move(store), fingerprint_, options_.store);
+  writes_->on_sweep([this](const std::vector<StoredSession>& gone) { forget_swept(gone); });
+  writes_->on_news([this] {
     Lock lock(mutex_);
     wake_all();
   });
 }
 
 SessionLadder::~SessionLadder() {
-  if (!courier_) return;
+  if (!writes_) return;
   for (auto& [id, entry] : entries_) {
     if (entry.dirty) send(id, entry);
   }
-  const int64_t lost = lost_ + courier_->close();
+  const int64_t lost = lost_ + writes_->close();
   if (lost == 0) return;
   spdlog::error("session store: {} turns, erasures or sessions could not be stored and are lost", lost);
   if (options_.on_lost) options_.on_lost(lost);
@@ -119,27 +119,27 @@ Result<int64_t> SessionLadder::newest_turn(const std::string& id) {
     Lock lock(mutex_);
     const Entry* entry = find(id);
     if (entry != nullptr) known = entry->turn;
-    if (!courier_ || (entry != nullptr && !courier_->shared())) return known;
+    if (!writes_ || (entry != nullptr && !writes_->shared())) return known;
   }
-  const auto stored = courier_->newest_turn(id);
+  const auto stored = writes_->newest_turn(id);
   if (!stored.ok()) return Error{ErrorKind::unavailable, stored.error().text};
   return std::max(known, *stored);
 }
 
 Status SessionLadder::takes_more() const {
-  if (!courier_ || !courier_->full()) return {};
+  if (!writes_ || !writes_->full()) return {};
   return Error{ErrorKind::resource,
                "the session store does not keep up and as many turns wait for it as may; try again later"};
 }
 
-Result<TurnTicket> SessionLadder::import(const std::string& id, std::vector<std::byte> payload,
-                                         const StateLayout& layout, int64_t tokens,
-                                         const std::string& adapter) {
+Result<WriteTicket> SessionLadder::import(const std::string& id, std::vector<std::byte> payload,
+                                          const StateLayout& layout, int64_t tokens,
+                                          const std::string& adapter) {
   FULMAR_TRY(takes_more());
   SessionClaimPtr held = claim(id);
   if (!held) return in_use(id);
   const auto newest = newest_turn(id);
-  TurnTicket ticket;
+  WriteTicket ticket;
   if (newest.ok()) {
     auto blob = std::make_shared<StateBlob>();
     *blob = {.fingerprint = fingerprint_,
@@ -174,8 +174,8 @@ Result<std::shared_ptr<const StateBlob>> SessionLadder::read(const std::string& 
     wanted->done.wait(false);
     ours = wanted->state;
   }
-  if (!courier_ || (ours && !courier_->shared())) return ours;
-  auto stored = courier_->load(id);
+  if (!writes_ || (ours && !writes_->shared())) return ours;
+  auto stored = writes_->load(id);
   if (!ours) return stored;
   const bool newer = stored.ok() && *stored && (*stored)->turn > ours->turn;
   return newer ? std::move(*stored) : ours;
@@ -186,12 +186,12 @@ Result<std::shared_ptr<const StateBlob>> SessionLadder::read(const std::string& 
 Result<int64_t> SessionLadder::erase(const SessionRange& range) {
   Lock lock(mutex_);
   std::set<std::string> gone = in_memory(range);
-  if (courier_) {
+  if (writes_) {
     lock.unlock();
     // Of all ids that begin with it, its own comes first.
-    FULMAR_ASSIGN(std::vector<StoredSession> stored, courier_->list({.prefix = range.id, .limit = 1}));
+    FULMAR_ASSIGN(std::vector<StoredSession> stored, writes_->list({.prefix = range.id, .limit = 1}));
     if (range.and_branches) {
-      FULMAR_ASSIGN(const auto branches, courier_->list({.prefix = range.id + ":"}));
+      FULMAR_ASSIGN(const auto branches, writes_->list({.prefix = range.id + ":"}));
       stored.insert(stored.end(), branches.begin(), branches.end());
     }
     for (const StoredSession& one : stored) {
@@ -200,11 +200,11 @@ Result<int64_t> SessionLadder::erase(const SessionRange& range) {
     lock.lock();
     gone.merge(in_memory(range));
   }
-  const TurnTicket ticket = courier_ ? courier_->erase(range) : nullptr;
+  const WriteTicket ticket = writes_ ? writes_->erase(range) : nullptr;
   forget(range);
   lock.unlock();
-  if (ticket) ticket->wait(TurnFate::under_way);
-  if (ticket && *ticket == TurnFate::kept) {
+  if (ticket) ticket->wait(WriteStatus::under_way);
+  if (ticket && *ticket == WriteStatus::kept) {
     return Error{ErrorKind::unavailable, "the session store has not erased yet what it was told to"};
   }
   return static_cast<int64_t>(gone.size());
@@ -213,7 +213,7 @@ Result<int64_t> SessionLadder::erase(const SessionRange& range) {
 int64_t SessionLadder::erase_soon(const SessionRange& range) {
   Lock lock(mutex_);
   const auto gone = static_cast<int64_t>(in_memory(range).size());
-  if (courier_) courier_->erase(range);
+  if (writes_) writes_->erase(range);
   forget(range);
   return gone;
 }
@@ -230,8 +230,8 @@ Result<std::vector<SessionInfo>> SessionLadder::list(const SessionQuery& query) 
       sessions[id] = {.id = id, .level = level, .tokens = entry.tokens, .turn = entry.turn, .updated = now};
     }
   }
-  if (courier_) {
-    FULMAR_ASSIGN(const auto stored, courier_->list(query));
+  if (writes_) {
+    FULMAR_ASSIGN(const auto stored, writes_->list(query));
     for (const StoredSession& one : stored) {
       sessions.try_emplace(
           one.id, SessionInfo{.id = one.id, .tokens = one.tokens, .turn = one.turn, .updated = one.updated});
@@ -250,20 +250,20 @@ Result<bool> SessionLadder::contains(const std::string& id) {
     Lock lock(mutex_);
     if (find(id) != nullptr) return true;
   }
-  if (!courier_) return false;
-  FULMAR_ASSIGN(const int64_t turn, courier_->newest_turn(id));
+  if (!writes_) return false;
+  FULMAR_ASSIGN(const int64_t turn, writes_->newest_turn(id));
   return turn > 0;
 }
 
 void SessionLadder::flush() {
-  if (!courier_) return;
+  if (!writes_) return;
   {
     Lock lock(mutex_);
     for (auto& [id, entry] : entries_) {
       if (entry.dirty && entry.host) send(id, entry);
     }
   }
-  courier_->flush();
+  writes_->flush();
 }
 
 // ---- under the lock
@@ -271,8 +271,8 @@ void SessionLadder::flush() {
 SessionLadder::Entry* SessionLadder::find(const std::string& id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return nullptr;
-  const TurnTicket& ticket = found->second.ticket;
-  if (ticket && *ticket == TurnFate::refused) {  // somebody else's turn is the session's, not this one
+  const WriteTicket& ticket = found->second.ticket;
+  if (ticket && *ticket == WriteStatus::refused) {  // somebody else's turn is the session's, not this one
     drop(id);
     return nullptr;
   }
@@ -316,9 +316,9 @@ void SessionLadder::take_down(Entry& entry, std::shared_ptr<const StateBlob> cop
 
 // Returns the session to evict from a tier of at least one, most recent first in the list. `newcomer`: the
 // owner of one about to join. With a store only age counts, since the store still has what is evicted.
-const std::string& SessionLadder::next_to_leave(const std::list<std::string>& level,
+const std::string& SessionLadder::choose_victim(const std::list<std::string>& level,
                                                 const std::string* newcomer) const {
-  if (courier_) return level.back();
+  if (writes_) return level.back();
   std::vector<KeptThing> oldest_first;
   oldest_first.reserve(level.size());
   for (auto id = level.rbegin(); id != level.rend(); ++id) {
@@ -328,14 +328,14 @@ const std::string& SessionLadder::next_to_leave(const std::list<std::string>& le
   }
   // It is not the one that goes: no owner holds less than it.
   if (newcomer != nullptr) oldest_first.push_back({.owner = *newcomer, .size = 1});
-  return *std::next(level.rbegin(), static_cast<ptrdiff_t>(next_to_go(oldest_first)));
+  return *std::next(level.rbegin(), static_cast<ptrdiff_t>(victim_of(oldest_first)));
 }
 
 void SessionLadder::trim_host() {
   while (static_cast<int64_t>(hosts_.size()) > options_.host_capacity) {
-    const std::string id = next_to_leave(hosts_);
+    const std::string id = choose_victim(hosts_);
     Entry& entry = entries_.at(id);
-    if (courier_ && entry.dirty) send(id, entry);  // the courier holds the state until the store has it
+    if (writes_ && entry.dirty) send(id, entry);  // the queue holds the state until the store has it
     drop(id);
   }
 }
@@ -352,19 +352,19 @@ void SessionLadder::drop(const std::string& id) {
 }
 
 // Sends a state in host memory to the store; one on a shelf is read by its engine first, without the lock.
-TurnTicket SessionLadder::send(const std::string& id, Entry& entry) {
+WriteTicket SessionLadder::send(const std::string& id, Entry& entry) {
   FULMAR_CHECK(entry.host != nullptr);
   entry.dirty = false;
-  return entry.ticket = courier_->put({id, entry.host, entry.owner});
+  return entry.ticket = writes_->put({id, entry.host, entry.owner});
 }
 
 // Notes that the store lacks a fresh turn, to be sent now or later. Returns the ticket where a row should
 // wait for it.
-TurnTicket SessionLadder::keep(const std::string& id, Entry& entry) {
+WriteTicket SessionLadder::keep(const std::string& id, Entry& entry) {
   entry.ticket.reset();
   // The oldest turn that the store lacks sets the time: talking fast must not put it off.
   if (!entry.dirty) entry.committed = Clock::now();
-  entry.dirty = courier_ != nullptr;
+  entry.dirty = writes_ != nullptr;
   return sends_at_once() ? send(id, entry) : nullptr;
 }
 

@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "cache/session_store.h"
-#include "cache/store_courier.h"
+#include "cache/write_behind_queue.h"
 #include "ops/slots.h"
 
 namespace fulmar {
@@ -44,7 +44,7 @@ struct LadderOptions {
   bool durable = false;
   // An answer waits at most this long for the store to have its turn, then is sent anyway.
   std::chrono::milliseconds store_patience{5000};
-  CourierOptions store;
+  WriteBehindOptions store;
   // Called when the ladder ends with turns, erasures or sessions that a store should have and does not, with
   // their number.
   std::function<void(int64_t)> on_lost;
@@ -89,8 +89,8 @@ class SessionLadder {
 
   // Stores a state as the session's next turn; `adapter` as in StateBlob. Errors: conflict while a row holds
   // its claim; that of takes_more(). Blocks on the store. The ticket is as that of a commit.
-  Result<TurnTicket> import(const std::string& id, std::vector<std::byte> payload, const StateLayout& layout,
-                            int64_t tokens, const std::string& adapter = {});
+  Result<WriteTicket> import(const std::string& id, std::vector<std::byte> payload, const StateLayout& layout,
+                             int64_t tokens, const std::string& adapter = {});
   // Returns a copy for export; null when the session is unknown. Blocks on the store and, for a state on a
   // device, until its engine is between two steps: not to be called on an engine's thread.
   Result<std::shared_ptr<const StateBlob>> read(const std::string& id);
@@ -110,7 +110,7 @@ class SessionLadder {
 
   // Returns a resource Error while the store is so far behind that nothing should begin that it must keep.
   Status takes_more() const;
-  StoreHealth store_health() const { return courier_ ? courier_->health() : StoreHealth(); }
+  StoreHealth store_health() const { return writes_ ? writes_->health() : StoreHealth(); }
 
  private:
   friend class SessionShelf;
@@ -125,26 +125,26 @@ class SessionLadder {
     int64_t tokens = 0;
     int64_t turn = 0;
     bool dirty = false;                               // this turn is still to be sent to the store
-    TurnTicket ticket;                                // once it was sent
+    WriteTicket ticket;                               // once it was sent
     std::chrono::steady_clock::time_point committed;  // the oldest turn since the last that was sent
     std::list<std::string>::iterator recency;         // place in its shelf's list or in hosts_
   };
 
   Result<int64_t> newest_turn(const std::string& id);
   // Returns whether a turn goes to the store at once, and its answer waits for that.
-  bool sends_at_once() const { return courier_ && (courier_->shared() || options_.durable); }
+  bool sends_at_once() const { return writes_ && (writes_->shared() || options_.durable); }
   // Returns the entry of a session, or null. The lock must be held for this and all that follow.
   Entry* find(const std::string& id);
   std::list<std::string>& list_of(const Entry& entry);
   void touch(Entry& entry);
   void take_down(Entry& entry, std::shared_ptr<const StateBlob> copy);
   Entry& place_on_host(const std::string& id, std::shared_ptr<const StateBlob> blob);
-  const std::string& next_to_leave(const std::list<std::string>& level,
+  const std::string& choose_victim(const std::list<std::string>& level,
                                    const std::string* newcomer = nullptr) const;
   void trim_host();
   void drop(const std::string& id);
-  TurnTicket send(const std::string& id, Entry& entry);
-  TurnTicket keep(const std::string& id, Entry& entry);
+  WriteTicket send(const std::string& id, Entry& entry);
+  WriteTicket keep(const std::string& id, Entry& entry);
   std::set<std::string> in_memory(const SessionRange& range) const;
   void forget(const SessionRange& range);
   void forget_swept(const std::vector<StoredSession>& gone);
@@ -161,8 +161,8 @@ class SessionLadder {
   std::vector<std::weak_ptr<SessionClaim>> claims_;    // held and given back: an erasure concerns both
   std::vector<std::weak_ptr<SessionLookup>> lookups_;  // whose answers an erasure makes void
   int64_t lost_ = 0;                                   // turns that went with a device
-  int64_t told_failures_ = 0;                          // of the courier's, by take_store_failures()
-  std::unique_ptr<StoreCourier> courier_;
+  int64_t reported_failures_ = 0;                      // of the queue's, by take_store_failures()
+  std::unique_ptr<WriteBehindQueue> writes_;
 };
 
 }  // namespace fulmar

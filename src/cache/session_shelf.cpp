@@ -48,9 +48,9 @@ int64_t SessionShelf::host_count() const {
 
 int64_t SessionShelf::take_store_failures() {
   Lock lock(ladder_->mutex_);
-  if (!ladder_->courier_) return 0;
-  const int64_t failures = ladder_->courier_->health().failures;
-  return failures - std::exchange(ladder_->told_failures_, failures);
+  if (!ladder_->writes_) return 0;
+  const int64_t failures = ladder_->writes_->health().failures;
+  return failures - std::exchange(ladder_->reported_failures_, failures);
 }
 
 // ---- looking up
@@ -61,8 +61,8 @@ std::shared_ptr<SessionLookup> SessionShelf::look_up(const std::string& id, bool
   Lock lock(ladder_->mutex_);
   ladder_->watch_lookup(lookup);
   const Entry* entry = ladder_->find(id);
-  StoreCourier* courier = ladder_->courier_.get();
-  const bool shared = courier != nullptr && courier->shared();
+  WriteBehindQueue* writes = ladder_->writes_.get();
+  const bool shared = writes != nullptr && writes->shared();
   if (entry != nullptr) lookup->turn = lookup->known_turn = entry->turn;
   if (entry != nullptr && with_state) lookup->state = entry->host;
   if (entry != nullptr && with_state && entry->shelf != nullptr && entry->shelf != this) {
@@ -73,12 +73,12 @@ std::shared_ptr<SessionLookup> SessionShelf::look_up(const std::string& id, bool
     }
     lookup->known_turn = 0;  // a shared store is to be asked anyway, and has it
   }
-  if (courier == nullptr || (entry != nullptr && !shared)) {
+  if (writes == nullptr || (entry != nullptr && !shared)) {
     lookup->answered();
     return lookup;
   }
   if (!with_state) lookup->known_turn = SessionLookup::kTurnOnly;
-  courier->ask(lookup);
+  writes->ask(lookup);
   return lookup;
 }
 
@@ -164,14 +164,14 @@ Result<std::shared_ptr<const StateBlob>> SessionShelf::in_layout(
   return std::shared_ptr<const StateBlob>(std::move(fitting));
 }
 
-Result<TurnTicket> SessionShelf::commit(const SessionClaim& claim, int64_t slot, const Made& made) {
+Result<WriteTicket> SessionShelf::commit(const SessionClaim& claim, int64_t slot, const Made& made) {
   const std::string& id = claim.id;
   // What goes to host memory or to the store at once is read first.
   std::shared_ptr<const StateBlob> state;
   if (!has_slots_ || ladder_->sends_at_once()) state = read(slot, made);
   Lock lock(ladder_->mutex_);
   make_room(lock, id, claim.owner);
-  if (claim.erased) return TurnTicket();
+  if (claim.erased) return WriteTicket();
   const Entry* known = ladder_->find(id);
   if (known != nullptr && known->turn >= made.turn) return overtaken(id);
   if (known != nullptr && known->shelf != nullptr && known->shelf != this) ladder_->drop(id);
@@ -181,17 +181,17 @@ Result<TurnTicket> SessionShelf::commit(const SessionClaim& claim, int64_t slot,
   entry.adapter = made.adapter;
   entry.tokens = made.tokens;
   entry.turn = made.turn;
-  TurnTicket ticket = keep(id, entry, state);
+  WriteTicket ticket = keep(id, entry, state);
   ladder_->trim_host();
   return ticket;
 }
 
 // Keeps like the ladder's, for a session on the shelf with its state given; host memory does not hold the
 // state afterwards.
-TurnTicket SessionShelf::keep(const std::string& id, Entry& entry, std::shared_ptr<const StateBlob> state) {
+WriteTicket SessionShelf::keep(const std::string& id, Entry& entry, std::shared_ptr<const StateBlob> state) {
   if (entry.shelf == nullptr) return ladder_->keep(id, entry);
   entry.host = std::move(state);
-  TurnTicket ticket = ladder_->keep(id, entry);
+  WriteTicket ticket = ladder_->keep(id, entry);
   entry.host.reset();
   return ticket;
 }
@@ -227,7 +227,7 @@ void SessionShelf::make_room(Lock& lock, const std::string& id, const std::strin
   while (free_slots_.empty()) {
     const Entry* own = ladder_->find(id);
     if (own != nullptr && own->shelf == this) return;
-    const std::string& leaving = ladder_->next_to_leave(recency_, &owner);
+    const std::string& leaving = ladder_->choose_victim(recency_, &owner);
     Read read = read_of(leaving, ladder_->entries_.at(leaving));
     // Host memory is trimmed by the caller: what it is about to take from there must not go meanwhile.
     if (Entry* entry = read_unlocked(lock, read)) ladder_->take_down(*entry, std::move(read.state));
@@ -284,7 +284,7 @@ void SessionShelf::answer_wanted(Lock& lock) {
 
 std::optional<Clock::time_point> SessionShelf::tick(Clock::time_point now) {
   std::optional<Clock::time_point> next;
-  if (!ladder_->courier_) return next;
+  if (!ladder_->writes_) return next;
   std::vector<Read> due_here;
   Lock lock(ladder_->mutex_);
   for (auto& [id, entry] : ladder_->entries_) {

@@ -50,7 +50,7 @@ class SessionShelf {
   // Saves the state in `slot` as a turn of the claimed session. The ticket tells the progress of the
   // write to a shared store; null: there is nothing to wait for, or the session was erased. Error conflict:
   // memory has that turn or a later one.
-  Result<TurnTicket> commit(const SessionClaim& claim, int64_t slot, const Made& made);
+  Result<WriteTicket> commit(const SessionClaim& claim, int64_t slot, const Made& made);
 
   // Gives other engines the sessions that they want; call it between steps.
   void serve();
@@ -92,7 +92,7 @@ class SessionShelf {
     return {.id = id, .slot = entry.slot, .made = {entry.tokens, entry.turn, entry.adapter}};
   }
   Entry* still_here(const Read& read) const;
-  TurnTicket keep(const std::string& id, Entry& entry, std::shared_ptr<const StateBlob> state);
+  WriteTicket keep(const std::string& id, Entry& entry, std::shared_ptr<const StateBlob> state);
   Result<std::shared_ptr<const StateBlob>> in_layout(std::shared_ptr<const StateBlob> blob) const;
   bool place(const std::string& id, int64_t slot);
   void answer_wanted(Lock& lock);

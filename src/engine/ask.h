@@ -66,7 +66,7 @@ struct StateLink {
   bool must_exist = false;    // a missing read_session fails the row
   std::string write_session;  // commit here after a normal end
   // Both sessions are the server's own: it has named them itself, and checks who may continue them.
-  bool servers_own = false;
+  bool server_named = false;
   std::vector<int32_t> continuing;  // fed in place of the prompt when read_session existed; empty: the prompt
   bool keep_on_cancel = false;      // commit the session when the row is cancelled, too
   std::string initial_state;        // name of a tuned state to start from when no session was found

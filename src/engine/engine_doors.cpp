@@ -24,7 +24,7 @@ std::vector<SequencePtr> EngineLoop::make_rows(std::vector<Ask> asks,
     sequence->waiting_bytes = bytes_of(ask);
     sequence->ask = std::move(ask);
     for (std::string* session : {&sequence->ask.state.read_session, &sequence->ask.state.write_session}) {
-      if (!session->empty() && !sequence->ask.state.servers_own)
+      if (!session->empty() && !sequence->ask.state.server_named)
         *session = session_text(record->owner, *session);
     }
     texts_of = &sequence->ask.stop.texts;

@@ -224,12 +224,12 @@ Status EngineLoop::import_session(const Owner& owner, const std::string& id, con
   const StateLayout layout = model_.state_layout();
   FULMAR_ASSIGN(std::vector<std::byte> payload, payload_for(blob, model_.fingerprint(), layout));
   FULMAR_TRY(check_finite(payload, layout));
-  FULMAR_ASSIGN(const TurnTicket ticket,
+  FULMAR_ASSIGN(const WriteTicket ticket,
                 keeper_->sessions().ladder().import(session_text(owner.name, id), std::move(payload), layout,
                                                     blob.tokens, blob.adapter));
   if (!ticket) return {};
-  ticket->wait(TurnFate::under_way);  // waits on the caller's thread; the store's own time-outs bound it
-  if (*ticket == TurnFate::refused) return overtaken(id);
+  ticket->wait(WriteStatus::under_way);  // waits on the caller's thread; the store's own time-outs bound it
+  if (*ticket == WriteStatus::refused) return overtaken(id);
   return {};
 }
 

@@ -67,7 +67,7 @@ struct SessionHold {
   SessionClaimPtr claim;                              // to write_session; kept by a paused row's record
   std::shared_ptr<SessionLookup> reading, writing;    // one object where both are one session
   int64_t turn = 0;                                   // of write_session, when the row began
-  TurnTicket ticket;                                  // of the turn committed to a shared store
+  WriteTicket ticket;                                 // of the turn committed to a shared store
   std::chrono::steady_clock::time_point waits_until;  // for the ticket
 };
 

@@ -27,11 +27,12 @@ size_t shared_beginning(std::span<const int32_t> a, std::span<const int32_t> b) 
 // Returns the error of a row whose session does not exist. The server's own session names are not for
 // clients.
 Error no_such_session(const StateLink& link) {
-  if (!link.servers_own)
+  if (!link.server_named)
     return {ErrorKind::not_found, "session '" + session_id_of(link.read_session) + "' does not exist"};
-  return {ErrorKind::not_found,
-          "the state of the response that this one goes on from is not kept: it was lost with a server, or there "
-          "was no room for it or no more (age, size); send the whole conversation instead"};
+  return {
+      ErrorKind::not_found,
+      "the state of the response that this one goes on from is not kept: it was lost with a server, or there "
+      "was no room for it or no more (age, size); send the whole conversation instead"};
 }
 
 bool starts_afresh(const Ask& ask) { return ask.state.read_session.empty(); }
@@ -337,14 +338,14 @@ Closing StateKeeper::close(Sequence& sequence) {
 
 bool StateKeeper::may_end(Sequence& sequence) {
   const std::string& session = sequence.ask.state.write_session;
-  const TurnFate fate = *sequence.session.ticket;
+  const WriteStatus fate = *sequence.session.ticket;
   const bool in_time = Clock::now() < sequence.session.waits_until;
-  if (fate == TurnFate::under_way && in_time) return false;
-  if (fate == TurnFate::refused) {
+  if (fate == WriteStatus::under_way && in_time) return false;
+  if (fate == WriteStatus::refused) {
     sequence.finish = Finish{.reason = FinishReason::failed, .error = overtaken(session)};
-  } else if (fate != TurnFate::stored) {
+  } else if (fate != WriteStatus::stored) {
     unconfirmed_++;
-    if (fate == TurnFate::under_way) {
+    if (fate == WriteStatus::under_way) {
       spdlog::error("session '{}': its turn is not in the store after {} ms and is answered all the same",
                     session_id_of(session), store_patience_.count());
     }

@@ -12,7 +12,7 @@ namespace fulmar {
 struct BlockKind {
   FieldList fields;  // of a layer's state
   KeptRow kept;
-  bool hands_values_on;  // the values of block 0 go to all later blocks (Stream::v_first)
+  bool needs_first_values;  // the values of block 0 go to all later blocks (Stream::v_first)
   std::unique_ptr<Stack> (*make)(const Binder&, LayerRange held, Buffers&, int64_t max_rows);
 };
 

@@ -95,7 +95,7 @@ RingLayout ring_layout_of(const ModelConfig& config, const Ops& ops, const State
 size_t stream_bytes(const ModelConfig& config, const StepShape& shape, const Ops& ops) {
   const auto width = static_cast<size_t>(config.n_embd), rows = static_cast<size_t>(shape.rows);
   const size_t values =
-      block_kind(config).hands_values_on ? rows * size_of(ops.activation_dtype()) + sizeof(float) : 0;
+      block_kind(config).needs_first_values ? rows * size_of(ops.activation_dtype()) + sizeof(float) : 0;
   return width * (rows * size_of(ops.residual_dtype()) + values);
 }
 

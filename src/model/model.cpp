@@ -263,13 +263,13 @@ void StepOutputs::sample(std::span<const SampleRow> rows, std::span<SampledToken
 
 // Posts the work; only the caller posts to ranks that it leads, so nothing comes
 // between a step and its errands.
-void Model::ask_followers(const Errands::Work& work) {
+void Model::run_on_other_ranks(const Errands::Work& work) {
   if (!led()) return errands_->ask(work);
   for (size_t i = 1; i < ranks_.size(); i++) ranks_[i]->post([work, i] { work(i); });
 }
 
 void Model::gather_logits(int64_t wanted) {
-  ask_followers([this, wanted](size_t rank) { stages_[output_stage() + rank]->gather(wanted); });
+  run_on_other_ranks([this, wanted](size_t rank) { stages_[output_stage() + rank]->gather(wanted); });
   last().gather(wanted);
 }
 
@@ -283,7 +283,7 @@ bool Model::shares_draws(std::span<const SampleRow> rows) const {
 // returns while they read them.
 void Model::begin_shared(int64_t wanted, std::span<const SampleRow> rows) {
   const auto kept = std::make_shared<const std::vector<SampleRow>>(rows.begin(), rows.end());
-  ask_followers([this, wanted, kept](size_t rank) {
+  run_on_other_ranks([this, wanted, kept](size_t rank) {
     const Stage& stage = *stages_[output_stage() + rank];
     draws_->survey(rank, stage.part(wanted), stage.part_first(), *kept);
   });

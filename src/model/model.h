@@ -152,7 +152,7 @@ class Model {
   Stage& last() const { return *stages_[output_stage()]; }
   bool sliced() const { return slices() > 1; }
   // Makes the stage's other ranks do this work after their part of a step; on the leading rank's thread.
-  void ask_followers(const Errands::Work& work);
+  void run_on_other_ranks(const Errands::Work& work);
   void gather_logits(int64_t wanted);
   bool shares_draws(std::span<const SampleRow> rows) const;
   void begin_shared(int64_t wanted, std::span<const SampleRow> rows);

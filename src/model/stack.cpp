@@ -15,7 +15,7 @@ Stack::Stack(const Binder& binder, LayerRange held, Buffers& buffers, int64_t ma
   for (Tensor& one : std::span(pending_).first(slice_.whole() ? 1 : 2)) {
     buffers.declare(one, max_rows, config.n_embd, ops_.activation_dtype());
   }
-  if (!block_kind(config).hands_values_on) return;
+  if (!block_kind(config).needs_first_values) return;
   buffers.declare(v_first_, max_rows, head_width_, ops_.activation_dtype());
   buffers.declare(v_first_wide_, 1, head_width_, DType::f32);
 }

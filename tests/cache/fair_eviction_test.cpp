@@ -13,10 +13,10 @@ namespace fulmar {
 namespace {
 
 TEST(FairEviction, TheOldestOfWhoHoldsMostGoesFirst) {
-  EXPECT_EQ(next_to_go(std::vector<KeptThing>{{"a", 1}}), 0u);
-  EXPECT_EQ(next_to_go(std::vector<KeptThing>{{"a", 1}, {"b", 1}, {"b", 1}}), 1u);
-  EXPECT_EQ(next_to_go(std::vector<KeptThing>{{"a", 3}, {"b", 1}, {"b", 1}}), 0u) << "size counts";
-  EXPECT_EQ(next_to_go(std::vector<KeptThing>{{"a", 1}, {"b", 1}}), 0u) << "of equals the oldest";
+  EXPECT_EQ(victim_of(std::vector<KeptThing>{{"a", 1}}), 0u);
+  EXPECT_EQ(victim_of(std::vector<KeptThing>{{"a", 1}, {"b", 1}, {"b", 1}}), 1u);
+  EXPECT_EQ(victim_of(std::vector<KeptThing>{{"a", 3}, {"b", 1}, {"b", 1}}), 0u) << "size counts";
+  EXPECT_EQ(victim_of(std::vector<KeptThing>{{"a", 1}, {"b", 1}}), 0u) << "of equals the oldest";
 }
 
 // Random owners put random things into a room of random size.
@@ -41,7 +41,7 @@ TEST(FairEviction, AnEvenShareIsSafeWhileAnotherHoldsMore) {
         for (const KeptThing& thing : things) held[thing.owner] += thing.size;
         int64_t most = 0;
         for (const auto& [owner, size] : held) most = std::max(most, size);
-        const size_t next = next_to_go(things);
+        const size_t next = victim_of(things);
         const KeptThing gone = things.at(next);
         const bool within_share = held[gone.owner] * static_cast<int64_t>(held.size()) <= sum;
         ASSERT_FALSE(within_share && most > held[gone.owner]) << "round " << round << " step " << step;

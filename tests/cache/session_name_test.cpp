@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "cache/store_courier.h"
+#include "cache/write_behind_queue.h"
 
 namespace fulmar {
 namespace {

@@ -230,26 +230,26 @@ TEST_F(SessionWrites, ATurnBehindAnErasureIsStored) {
 }
 
 // Short of memory, say: its thread is not its own, and serves everybody.
-TEST(StoreCouriers, AStoreThatThrowsIsOneThatFails) {
+TEST(WriteBehindQueues, AStoreThatThrowsIsOneThatFails) {
   auto owned = std::make_unique<MemoryStore>();
   MemoryStore& store = *owned;
-  StoreCourier courier(std::move(owned), "f");
+  WriteBehindQueue queue(std::move(owned), "f");
   store.throws = true;
   auto lookup = std::make_shared<SessionLookup>();
   lookup->id = "c";
   std::atomic<bool> answered = false;
-  courier.on_news([&] { answered = true; });
-  courier.ask(lookup);
+  queue.on_news([&] { answered = true; });
+  queue.ask(lookup);
   while (!answered) std::this_thread::yield();
   EXPECT_EQ(lookup->status.error().kind, ErrorKind::resource);
-  const TurnTicket turn = courier.put({"a", std::make_shared<StateBlob>()});
-  turn->wait(TurnFate::under_way);
-  EXPECT_EQ(turn->load(), TurnFate::kept);
-  const TurnTicket erased = courier.erase({"b", false});
-  erased->wait(TurnFate::under_way);
-  EXPECT_EQ(erased->load(), TurnFate::kept);
+  const WriteTicket turn = queue.put({"a", std::make_shared<StateBlob>()});
+  turn->wait(WriteStatus::under_way);
+  EXPECT_EQ(turn->load(), WriteStatus::kept);
+  const WriteTicket erased = queue.erase({"b", false});
+  erased->wait(WriteStatus::under_way);
+  EXPECT_EQ(erased->load(), WriteStatus::kept);
   store.throws = false;
-  EXPECT_EQ(courier.close(), 0) << "nothing is lost";
+  EXPECT_EQ(queue.close(), 0) << "nothing is lost";
   EXPECT_TRUE(store.states.contains("a"));
 }
 
@@ -261,42 +261,42 @@ SessionWrite write_of(const std::string& id, int64_t turn, size_t bytes = 8) {
 }
 
 // A flood while the store is away makes it full, and pushes nobody's turn out.
-TEST(StoreCouriers, DropNothingHoweverMuchWaits) {
+TEST(WriteBehindQueues, DropNothingHoweverMuchWaits) {
   auto owned = std::make_unique<MemoryStore>();
   MemoryStore& store = *owned;
   store.fails = true;
-  StoreCourier courier(std::move(owned), "f", {.most_bytes = 100});
-  courier.put(write_of("alice", 1));
-  EXPECT_FALSE(courier.full());
-  for (int i = 0; i < 3000; ++i) courier.put(write_of("zzz" + std::to_string(i), 1));
-  EXPECT_TRUE(courier.full());
-  EXPECT_EQ(courier.health().waiting_bytes, 3001 * 8);
-  courier.flush();
-  EXPECT_NE(courier.health().trouble, "");
+  WriteBehindQueue queue(std::move(owned), "f", {.most_bytes = 100});
+  queue.put(write_of("alice", 1));
+  EXPECT_FALSE(queue.full());
+  for (int i = 0; i < 3000; ++i) queue.put(write_of("zzz" + std::to_string(i), 1));
+  EXPECT_TRUE(queue.full());
+  EXPECT_EQ(queue.health().waiting_bytes, 3001 * 8);
+  queue.flush();
+  EXPECT_NE(queue.health().trouble, "");
   store.fails = false;
-  EXPECT_EQ(courier.close(), 0);
+  EXPECT_EQ(queue.close(), 0);
   EXPECT_EQ(store.states.size(), 3001u);
-  EXPECT_FALSE(courier.full());
-  EXPECT_EQ(courier.health().trouble, "") << "it is well again";
+  EXPECT_FALSE(queue.full());
+  EXPECT_EQ(queue.health().trouble, "") << "it is well again";
 }
 
-TEST(StoreCouriers, ATurnThatFailsConcernsNoOther) {
+TEST(WriteBehindQueues, ATurnThatFailsConcernsNoOther) {
   auto owned = std::make_unique<MemoryStore>();
   MemoryStore& store = *owned;
   store.fails_for = "b";
-  StoreCourier courier(std::move(owned), "f");
-  const TurnTicket a = courier.put(write_of("a", 1)), b = courier.put(write_of("b", 1));
-  a->wait(TurnFate::under_way);
-  b->wait(TurnFate::under_way);
-  EXPECT_EQ(a->load(), TurnFate::stored);
-  EXPECT_EQ(b->load(), TurnFate::kept);
-  const TurnTicket c = courier.put(write_of("c", 1));
-  c->wait(TurnFate::under_way);
-  EXPECT_EQ(c->load(), TurnFate::stored) << "without waiting for the other's next try";
-  EXPECT_EQ(courier.close(), 1);
+  WriteBehindQueue queue(std::move(owned), "f");
+  const WriteTicket a = queue.put(write_of("a", 1)), b = queue.put(write_of("b", 1));
+  a->wait(WriteStatus::under_way);
+  b->wait(WriteStatus::under_way);
+  EXPECT_EQ(a->load(), WriteStatus::stored);
+  EXPECT_EQ(b->load(), WriteStatus::kept);
+  const WriteTicket c = queue.put(write_of("c", 1));
+  c->wait(WriteStatus::under_way);
+  EXPECT_EQ(c->load(), WriteStatus::stored) << "without waiting for the other's next try";
+  EXPECT_EQ(queue.close(), 1);
 }
 
-TEST(StoreCouriers, WriteInTheOrderInWhichTurnsCame) {
+TEST(WriteBehindQueues, WriteInTheOrderInWhichTurnsCame) {
   auto owned = std::make_unique<MemoryStore>();
   MemoryStore& store = *owned;
   std::atomic<bool> writing = false, go = false;
@@ -304,42 +304,42 @@ TEST(StoreCouriers, WriteInTheOrderInWhichTurnsCame) {
     writing = true;
     go.wait(false);
   };
-  StoreCourier courier(std::move(owned), "f");
-  courier.put(write_of("first", 1));
+  WriteBehindQueue queue(std::move(owned), "f");
+  queue.put(write_of("first", 1));
   while (!writing) std::this_thread::yield();
-  for (const char* id : {"z", "m", "a"}) courier.put(write_of(id, 1));
+  for (const char* id : {"z", "m", "a"}) queue.put(write_of(id, 1));
   go = true;
   go.notify_all();
-  EXPECT_EQ(courier.close(), 0);
+  EXPECT_EQ(queue.close(), 0);
   EXPECT_THAT(store.tried, testing::ElementsAre("first", "z", "m", "a"));
 }
 
-TEST(StoreCouriers, ListByPagesWhatIsStoredAndWhatIsOnItsWay) {
+TEST(WriteBehindQueues, ListByPagesWhatIsStoredAndWhatIsOnItsWay) {
   auto owned = std::make_unique<MemoryStore>();
   MemoryStore& store = *owned;
   for (const char* id : {"a1", "a3", "a5", "b1"}) store.states[id].turn = 1;
   store.fails = true;
-  StoreCourier courier(std::move(owned), "f");
-  courier.put(write_of("a2", 1));
-  courier.erase({"a3", false});
-  courier.put(write_of("a4", 1));
+  WriteBehindQueue queue(std::move(owned), "f");
+  queue.put(write_of("a2", 1));
+  queue.erase({"a3", false});
+  queue.put(write_of("a4", 1));
   std::vector<std::string> ids;
   SessionQuery query{.prefix = "a", .limit = 1};
-  for (auto page = courier.list(query); page.ok() && !page->empty(); page = courier.list(query)) {
+  for (auto page = queue.list(query); page.ok() && !page->empty(); page = queue.list(query)) {
     ASSERT_EQ(page->size(), 1u);
     ids.push_back(query.after = page->front().id);
   }
   EXPECT_THAT(ids, testing::ElementsAre("a1", "a2", "a4", "a5"));
 }
 
-TEST(StoreCouriers, AStoreThatIsAwayIsToldWithoutAnyTurn) {
+TEST(WriteBehindQueues, AStoreThatIsAwayIsToldWithoutAnyTurn) {
   auto owned = std::make_unique<MemoryStore>();
   MemoryStore& store = *owned;
   store.sweeps_fail = true;
-  StoreCourier courier(std::move(owned), "f", {.sweep_every = std::chrono::milliseconds(1)});
-  while (courier.health().trouble.empty()) std::this_thread::yield();
+  WriteBehindQueue queue(std::move(owned), "f", {.sweep_every = std::chrono::milliseconds(1)});
+  while (queue.health().trouble.empty()) std::this_thread::yield();
   store.sweeps_fail = false;
-  while (!courier.health().trouble.empty()) std::this_thread::yield();
+  while (!queue.health().trouble.empty()) std::this_thread::yield();
 }
 
 TEST_F(SessionWrites, WhatTheStoreErasesForItsAgeGoesFromMemory) {
@@ -355,19 +355,19 @@ TEST_F(SessionWrites, WhatTheStoreErasesForItsAgeGoesFromMemory) {
   ladder_->release(claim);
 }
 
-TEST(StoreCouriers, LookupsWithoutEndDoNotHoldThemUp) {
+TEST(WriteBehindQueues, LookupsWithoutEndDoNotHoldThemUp) {
   constexpr int kMostLookups = 1000;
   auto owned = std::make_unique<MemoryStore>();
   MemoryStore& store = *owned;
-  StoreCourier courier(std::move(owned), "f");
+  WriteBehindQueue queue(std::move(owned), "f");
   const auto ask = [&] {
     auto lookup = std::make_shared<SessionLookup>();
     lookup->id = "b";
-    courier.ask(lookup);
+    queue.ask(lookup);
   };
   std::atomic<int> asked = 0;
-  store.on_question = [&] {  // on the courier's thread
-    if (asked == 0) courier.put({"a", std::make_shared<StateBlob>()});
+  store.on_question = [&] {  // on the queue's thread
+    if (asked == 0) queue.put({"a", std::make_shared<StateBlob>()});
     if (++asked < kMostLookups && !store.stored) ask();
   };
   ask();
@@ -375,20 +375,20 @@ TEST(StoreCouriers, LookupsWithoutEndDoNotHoldThemUp) {
   EXPECT_LT(asked, kMostLookups);
 }
 
-TEST(StoreCouriers, WhatIsQueuedWhileAWriteIsUnderWayIsStoredBeforeTheEnd) {
+TEST(WriteBehindQueues, WhatIsQueuedWhileAWriteIsUnderWayIsStoredBeforeTheEnd) {
   auto owned = std::make_unique<MemoryStore>();
   MemoryStore& store = *owned;
-  StoreCourier courier(std::move(owned), "f");
+  WriteBehindQueue queue(std::move(owned), "f");
   auto blob = std::make_shared<StateBlob>();
   blob->turn = 1;
   std::atomic<bool> writing = false;
-  store.on_store = [&] {  // on the courier's thread; long enough for the end to be asked for meanwhile
+  store.on_store = [&] {  // on the queue's thread; long enough for the end to be asked for meanwhile
     if (!writing.exchange(true)) std::this_thread::sleep_for(std::chrono::milliseconds(200));
   };
-  courier.put({"a", blob});
+  queue.put({"a", blob});
   while (!writing) std::this_thread::yield();
-  courier.put({"b", blob});
-  EXPECT_EQ(courier.close(), 0);
+  queue.put({"b", blob});
+  EXPECT_EQ(queue.close(), 0);
   EXPECT_EQ(store.states.size(), 2u);
 }
 

@@ -116,7 +116,7 @@ TEST(Sessions, AMissingSessionFailsARowThatNeedsIt) {
 TEST(Sessions, AMissingStateOfAResponseIsToldWithoutItsName) {
   TinyEngine tiny;
   Ask ask = in_session("resp:x", "x", 4);
-  ask.state.must_exist = ask.state.servers_own = true;
+  ask.state.must_exist = ask.state.server_named = true;
   const RowLog row = tiny.run(ask);
   ASSERT_TRUE(row.last->error);
   EXPECT_EQ(row.last->error->kind, ErrorKind::not_found);

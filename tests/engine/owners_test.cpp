@@ -123,11 +123,11 @@ TEST(OwnersInMemory, WhoHasManySessionsGivesUpOnesOwn) {
     SCOPED_TRACE(std::to_string(device) + " on the device, " + std::to_string(host) + " in memory");
     TinyEngine tiny(
         {.slots = 2, .prefill_chunk = 32, .device_sessions = device, .sessions = {.host_capacity = host}});
-    const auto turn = [&](const Owner& owner, const std::string& id, bool servers_own) {
+    const auto turn = [&](const Owner& owner, const std::string& id, bool server_named) {
       auto listener = std::make_shared<RecordingListener>();
       Ask ask = in_session(id, "hello", 1);
       ask.request_id = id;
-      ask.state.servers_own = servers_own;
+      ask.state.server_named = server_named;
       Request request{.owner = owner.name, .rows = {}, .listener = listener};
       request.rows.push_back(std::move(ask));
       EXPECT_TRUE(tiny.engine().submit(std::move(request)).ok());

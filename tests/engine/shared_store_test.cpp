@@ -145,7 +145,7 @@ class VaultStore final : public SessionStore {
 class SharedStore : public ::testing::Test {
  protected:
   std::unique_ptr<TinyEngine> worker(milliseconds patience = std::chrono::minutes(10), int64_t slots = 4,
-                                     CourierOptions store = {}) {
+                                     WriteBehindOptions store = {}) {
     EngineOptions options{.slots = slots, .prefill_chunk = 16};
     options.sessions.store_patience = patience;
     options.sessions.store = store;

@@ -307,7 +307,7 @@ void ScriptedEngine::advance(Running& running, Row& row, std::vector<Event>& eve
   const std::string& session = row.ask.state.write_session;
   event.wrote_session = !session.empty() && !is_cut(event.reason) && event.reason != FinishReason::failed;
   if (event.wrote_session) {
-    sessions_.insert(row.ask.state.servers_own ? session : session_text(running.request.owner, session));
+    sessions_.insert(row.ask.state.server_named ? session : session_text(running.request.owner, session));
   }
   events.push_back(std::move(event));
 }

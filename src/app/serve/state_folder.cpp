@@ -103,8 +103,8 @@ bool StateFolder::changed(const std::string& owner) const {
   return differs({}) || (!owner.empty() && differs(owner));
 }
 
-// A change that comes after the listing may bear the same time, since clocks of files are coarse: a folder
-// that was written just now counts as not listed.
+// Adds a folder's files to a listing. A change that comes later may bear the same time, since clocks of files
+// are coarse: a folder that was written just now counts as not listed.
 Status StateFolder::scan(const std::string& owner, Listing& listing) const {
   constexpr std::chrono::seconds kCoarse{2};
   const fs::path folder = folder_of(owner);
@@ -287,7 +287,7 @@ std::vector<StateFile> StateFolder::list() const {
   return files_;
 }
 
-// Call under the lock.
+// Adds a file to the list. Call under the lock.
 void StateFolder::insert(StateFile file) {
   const auto place =
       std::lower_bound(files_.begin(), files_.end(), file, [](const StateFile& a, const StateFile& b) {

@@ -207,7 +207,7 @@ ReplyOptions reply_options(const Call& call, const Submission& submission,
   const std::vector<std::string>& unkept = call.unkept().warnings;
   options.warnings.insert(options.warnings.end(), unkept.begin(), unkept.end());
   add_idle(submission, options.warnings);
-  if (!submission.state.read_session.empty() && !submission.state.servers_own) {
+  if (!submission.state.read_session.empty() && !submission.state.server_named) {
     for (std::string& text : warnings_of_sessions(call.service().options)) {
       options.warnings.push_back(std::move(text));
     }
@@ -323,7 +323,7 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   if (!submission.reads_tools) {
     if (const auto fault = refuse_tools(call->body())) return call->fail(*fault);
   }
-  if (submission.state.read_session.empty() || submission.state.servers_own) {
+  if (submission.state.read_session.empty() || submission.state.server_named) {
     Fields fields(call->body());
     refuse_session(fields, call->request().headers);
     if (fields.failed()) return call->fail(fields.fault());

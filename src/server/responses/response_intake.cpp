@@ -174,7 +174,7 @@ StateLink link_turn(const std::string& previous, const std::string& id, bool sto
     link.must_exist = true;
   }
   link.write_session = store ? response_session(id) : std::string();
-  link.servers_own = true;
+  link.server_named = true;
   return link;
 }
 

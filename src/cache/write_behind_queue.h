@@ -21,13 +21,13 @@
 namespace fulmar {
 
 // The progress of writing a turn to the store.
-enum class TurnFate : uint8_t {
+enum class WriteStatus : uint8_t {
   under_way,
   stored,
   kept,     // the store failed; the state stays with us and is tried again
   refused,  // somebody else has committed this turn or a later one
 };
-using TurnTicket = std::shared_ptr<const std::atomic<TurnFate>>;
+using WriteTicket = std::shared_ptr<const std::atomic<WriteStatus>>;
 
 // A question about one session. The asker reads the answer once `done` is true, for which it can wait.
 struct SessionLookup {
@@ -59,7 +59,7 @@ struct SessionRange {
   }
 };
 
-struct CourierOptions {
+struct WriteBehindOptions {
   // The most bytes of states that wait for the store; full() beyond. More is still accepted: nothing that was
   // answered is dropped.
   int64_t most_bytes = int64_t{1} << 30;
@@ -75,12 +75,13 @@ struct StoreHealth {
   std::string trouble;        // why it has failed, if it has not worked since; else empty
 };
 
-class StoreCourier {
+class WriteBehindQueue {
  public:
-  StoreCourier(std::unique_ptr<SessionStore> store, std::string fingerprint, CourierOptions options = {});
-  ~StoreCourier();  // close()
+  WriteBehindQueue(std::unique_ptr<SessionStore> store, std::string fingerprint,
+                   WriteBehindOptions options = {});
+  ~WriteBehindQueue();  // close()
 
-  // Sets `news`, to be called on the courier's thread after a lookup was answered or the fate of turns is
+  // Sets `news`, to be called on the queue's thread after a lookup was answered or the status of turns is
   // known. Call this before the first of them.
   void on_news(std::function<void()> news);
   // Sets `swept`, to be called likewise with what the store has erased by itself.
@@ -91,10 +92,10 @@ class StoreCourier {
 
   // Queues a session's newest state, without waiting for the store (nor do the next two); an older one still
   // queued is dropped. All answers count what is queued as done.
-  TurnTicket put(SessionWrite write);
+  WriteTicket put(SessionWrite write);
   // Queues an erasure, which comes before all states that are put later and is tried until it succeeds. Its
   // ticket then becomes `stored`; `kept` when the store has failed.
-  TurnTicket erase(SessionRange range);
+  WriteTicket erase(SessionRange range);
   void ask(std::shared_ptr<SessionLookup> lookup);
 
   // Reads from the store; this and the following block on it.
@@ -113,20 +114,20 @@ class StoreCourier {
   StoreHealth health() const;
 
  private:
-  using Fate = std::shared_ptr<std::atomic<TurnFate>>;
+  using StatusCell = std::shared_ptr<std::atomic<WriteStatus>>;
   using Clock = std::chrono::steady_clock;
-  struct Parcel {
+  struct PendingWrite {
     std::shared_ptr<const StateBlob> blob;
     std::string owner;
-    Fate fate;
+    StatusCell status;
     uint64_t number = 0;             // in the order in which they were put
     Clock::time_point not_before{};  // after a failure of its own
   };
   struct Erasure {
     SessionRange range;
-    Fate fate;
+    StatusCell status;
   };
-  using Parcels = std::map<std::string, Parcel>;
+  using PendingWrites = std::map<std::string, PendingWrite>;
   using Lock = std::unique_lock<std::mutex>;
 
   void run();
@@ -148,7 +149,7 @@ class StoreCourier {
   void prepare_last_try(Lock& lock, int tried);
   void store_failed(const Error& error);
   void store_answered();
-  void tell_fate(const std::string& id, const Result<bool>& outcome);
+  void tell_status(const std::string& id, const Result<bool>& outcome);
   void count_waiting();
   // What is queued about a session: a state, its erasure, or nothing.
   struct Queued {
@@ -161,7 +162,7 @@ class StoreCourier {
   const std::unique_ptr<SessionStore> store_;
   const bool shared_;
   const std::string fingerprint_;
-  const CourierOptions options_;
+  const WriteBehindOptions options_;
   std::mutex store_mutex_;  // the store is used by one thread at a time
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -169,8 +170,8 @@ class StoreCourier {
   std::function<void(const std::vector<StoredSession>&)> swept_;
   std::vector<std::shared_ptr<SessionLookup>> lookups_;
   std::vector<Erasure> erasures_;  // not yet carried out; they go before what is queued
-  Parcels queued_;                 // waiting
-  Parcels writing_;                // in the transaction under way
+  PendingWrites queued_;           // waiting
+  PendingWrites writing_;          // in the transaction under way
   uint64_t last_number_ = 0;
   Clock::time_point retry_at_{};  // of everything, since the store is away
   Clock::time_point sweep_at_{};

@@ -1,4 +1,4 @@
-#include "cache/store_courier.h"
+#include "cache/write_behind_queue.h"
 
 #include <algorithm>
 #include <exception>
@@ -45,24 +45,24 @@ Error cannot_tell() {
   return {ErrorKind::unavailable, "the session store fails and cannot tell of the session; try again later"};
 }
 
-void decide(std::atomic<TurnFate>& fate, TurnFate decided) {
-  fate = decided;
-  fate.notify_all();
+void decide(std::atomic<WriteStatus>& status, WriteStatus decided) {
+  status = decided;
+  status.notify_all();
 }
 
 }  // namespace
 
-StoreCourier::StoreCourier(std::unique_ptr<SessionStore> store, std::string fingerprint,
-                           CourierOptions options)
+WriteBehindQueue::WriteBehindQueue(std::unique_ptr<SessionStore> store, std::string fingerprint,
+                                   WriteBehindOptions options)
     : store_(std::move(store)),
       shared_(store_->shared()),
       fingerprint_(std::move(fingerprint)),
       options_(options),
       thread_("store", [this] { run(); }) {}
 
-StoreCourier::~StoreCourier() { close(); }
+WriteBehindQueue::~WriteBehindQueue() { close(); }
 
-int64_t StoreCourier::close() {
+int64_t WriteBehindQueue::close() {
   {
     std::lock_guard lock(mutex_);
     if (!stopping_) give_up_at_ = Clock::now() + options_.last_tries;
@@ -73,17 +73,17 @@ int64_t StoreCourier::close() {
   return static_cast<int64_t>(queued_.size() + erasures_.size()) + store_->lost(fingerprint_);
 }
 
-void StoreCourier::on_news(std::function<void()> news) {
+void WriteBehindQueue::on_news(std::function<void()> news) {
   std::lock_guard lock(mutex_);
   news_ = std::move(news);
 }
 
-void StoreCourier::on_sweep(std::function<void(const std::vector<StoredSession>&)> swept) {
+void WriteBehindQueue::on_sweep(std::function<void(const std::vector<StoredSession>&)> swept) {
   std::lock_guard lock(mutex_);
   swept_ = std::move(swept);
 }
 
-StoreHealth StoreCourier::health() const {
+StoreHealth WriteBehindQueue::health() const {
   std::lock_guard lock(mutex_);
   const std::string& beside = sweep_trouble_.empty() ? unlisted_trouble_ : sweep_trouble_;
   return {.failures = failures_,
@@ -92,29 +92,29 @@ StoreHealth StoreCourier::health() const {
 }
 
 // Computes the waiting bytes; the lock is held.
-void StoreCourier::count_waiting() {
+void WriteBehindQueue::count_waiting() {
   int64_t bytes = 0;
-  for (const Parcels* parcels : {&queued_, &writing_}) {
-    for (const auto& [id, parcel] : *parcels) bytes += static_cast<int64_t>(parcel.blob->payload.size());
+  for (const PendingWrites* lists : {&queued_, &writing_}) {
+    for (const auto& [id, pending] : *lists) bytes += static_cast<int64_t>(pending.blob->payload.size());
   }
   waiting_bytes_ = bytes;
 }
 
-TurnTicket StoreCourier::put(SessionWrite write) {
-  auto fate = std::make_shared<std::atomic<TurnFate>>(TurnFate::under_way);
+WriteTicket WriteBehindQueue::put(SessionWrite write) {
+  auto status = std::make_shared<std::atomic<WriteStatus>>(WriteStatus::under_way);
   {
     std::lock_guard lock(mutex_);
     queued_[write.id] = {.blob = std::move(write.blob),
                          .owner = std::move(write.owner),
-                         .fate = fate,
+                         .status = status,
                          .number = ++last_number_};
     count_waiting();
   }
   changed_.notify_all();
-  return fate;
+  return status;
 }
 
-void StoreCourier::ask(std::shared_ptr<SessionLookup> lookup) {
+void WriteBehindQueue::ask(std::shared_ptr<SessionLookup> lookup) {
   {
     std::lock_guard lock(mutex_);
     lookups_.push_back(std::move(lookup));
@@ -122,29 +122,29 @@ void StoreCourier::ask(std::shared_ptr<SessionLookup> lookup) {
   changed_.notify_all();
 }
 
-TurnTicket StoreCourier::erase(SessionRange range) {
-  auto fate = std::make_shared<std::atomic<TurnFate>>(TurnFate::under_way);
+WriteTicket WriteBehindQueue::erase(SessionRange range) {
+  auto status = std::make_shared<std::atomic<WriteStatus>>(WriteStatus::under_way);
   {
     std::lock_guard lock(mutex_);
     std::erase_if(queued_, [&](const auto& entry) {
       const bool covered = range.covers(entry.first);
-      if (covered) decide(*entry.second.fate, TurnFate::stored);  // nothing left to wait for
+      if (covered) decide(*entry.second.status, WriteStatus::stored);  // nothing left to wait for
       return covered;
     });
-    erasures_.push_back({std::move(range), fate});
+    erasures_.push_back({std::move(range), status});
     count_waiting();
   }
   changed_.notify_all();
-  return fate;
+  return status;
 }
 
 // Returns whether an erasure of the session is queued; the lock is held.
-bool StoreCourier::erased(const std::string& id) const {
+bool WriteBehindQueue::erased(const std::string& id) const {
   return std::any_of(erasures_.begin(), erasures_.end(),
                      [&](const Erasure& erasure) { return erasure.range.covers(id); });
 }
 
-StoreCourier::Queued StoreCourier::on_its_way(const std::string& id) const {
+WriteBehindQueue::Queued WriteBehindQueue::on_its_way(const std::string& id) const {
   std::lock_guard lock(mutex_);
   const auto queued = queued_.find(id);
   if (queued != queued_.end()) return {.blob = queued->second.blob};
@@ -154,7 +154,7 @@ StoreCourier::Queued StoreCourier::on_its_way(const std::string& id) const {
   return {};
 }
 
-Result<std::shared_ptr<const StateBlob>> StoreCourier::load(const std::string& id) {
+Result<std::shared_ptr<const StateBlob>> WriteBehindQueue::load(const std::string& id) {
   if (auto ours = on_its_way(id); ours.blob || ours.erased) return std::move(ours.blob);
   std::unique_lock lock(store_mutex_);
   auto answer = store_->load(fingerprint_, id);
@@ -164,7 +164,7 @@ Result<std::shared_ptr<const StateBlob>> StoreCourier::load(const std::string& i
   return std::shared_ptr<const StateBlob>(std::make_shared<StateBlob>(std::move(*stored)));
 }
 
-Result<int64_t> StoreCourier::newest_turn(const std::string& id) {
+Result<int64_t> WriteBehindQueue::newest_turn(const std::string& id) {
   const Queued ours = on_its_way(id);
   const int64_t turn = ours.blob ? ours.blob->turn : 0;
   if (ours.erased || (ours.blob && !shared_)) return turn;
@@ -176,14 +176,14 @@ Result<int64_t> StoreCourier::newest_turn(const std::string& id) {
 }
 
 // Looks at what is queued first: what the store gets meanwhile is then found there.
-Result<std::vector<StoredSession>> StoreCourier::list(const SessionQuery& query) {
+Result<std::vector<StoredSession>> WriteBehindQueue::list(const SessionQuery& query) {
   std::map<std::string, StoredSession> ours, sessions;
   {
     std::lock_guard lock(mutex_);
-    for (const Parcels* parcels : {&writing_, &queued_}) {
-      for (const auto& [id, parcel] : *parcels) {
-        if (!query.covers(id) || (parcels == &writing_ && erased(id))) continue;
-        ours[id] = {id, unix_time(), parcel.blob->tokens, parcel.blob->turn};
+    for (const PendingWrites* lists : {&writing_, &queued_}) {
+      for (const auto& [id, pending] : *lists) {
+        if (!query.covers(id) || (lists == &writing_ && erased(id))) continue;
+        ours[id] = {id, unix_time(), pending.blob->tokens, pending.blob->turn};
       }
     }
   }
@@ -208,7 +208,7 @@ Result<std::vector<StoredSession>> StoreCourier::list(const SessionQuery& query)
 }
 
 // Returns the store's answer, and remembers whether there was one.
-Result<std::vector<StoredSession>> StoreCourier::list_stored(const SessionQuery& query) {
+Result<std::vector<StoredSession>> WriteBehindQueue::list_stored(const SessionQuery& query) {
   const auto told = caught([&] {
     std::lock_guard lock(store_mutex_);
     return store_->list(fingerprint_, query);
@@ -227,7 +227,7 @@ Result<std::vector<StoredSession>> StoreCourier::list_stored(const SessionQuery&
 }
 
 // Asks once more for a list that the store could not give.
-void StoreCourier::list_again(Lock& lock) {
+void WriteBehindQueue::list_again(Lock& lock) {
   const std::optional<SessionQuery> query = unlisted_;
   if (!query) return;
   lock.unlock();
@@ -237,7 +237,7 @@ void StoreCourier::list_again(Lock& lock) {
 
 // Passes on the store's answer to a caller who waits, and remembers whether there was one.
 template <class T>
-Result<T> StoreCourier::noted(Result<T> answer) {
+Result<T> WriteBehindQueue::noted(Result<T> answer) {
   std::lock_guard lock(mutex_);
   if (answer.ok()) {
     store_answered();
@@ -249,15 +249,15 @@ Result<T> StoreCourier::noted(Result<T> answer) {
   return answer;
 }
 
-void StoreCourier::flush() {
+void WriteBehindQueue::flush() {
   Lock lock(mutex_);
   const int64_t failures = failures_;
   changed_.wait(lock, [&] { return nothing_queued() || failures_ > failures; });
 }
 
-// ---- the courier's thread
+// ---- the queue's thread
 
-void StoreCourier::run() {
+void WriteBehindQueue::run() {
   Lock lock(mutex_);
   for (int last_tries = 0; last_tries < kLastTries || Clock::now() < give_up_at_;) {
     wait_for_work(lock);
@@ -279,7 +279,7 @@ void StoreCourier::run() {
 }
 
 // Prepares another try: waits if the store has just failed, and makes it try although it has.
-void StoreCourier::prepare_last_try(Lock& lock, int tried) {
+void WriteBehindQueue::prepare_last_try(Lock& lock, int tried) {
   lock.unlock();
   if (tried >= kLastTries) std::this_thread::sleep_for(kBetweenLastTries);
   {
@@ -290,14 +290,14 @@ void StoreCourier::prepare_last_try(Lock& lock, int tried) {
 }
 
 // Returns when something that is queued may be tried.
-StoreCourier::Clock::time_point StoreCourier::next_try() const {
+WriteBehindQueue::Clock::time_point WriteBehindQueue::next_try() const {
   auto next = erasures_.empty() ? Clock::time_point::max() : Clock::time_point::min();
-  for (const auto& [id, parcel] : queued_) next = std::min(next, parcel.not_before);
+  for (const auto& [id, pending] : queued_) next = std::min(next, pending.not_before);
   return std::max(next, retry_at_);
 }
 
 // Returns when there is a lookup, when something may be written or swept, or when it is time to stop.
-void StoreCourier::wait_for_work(Lock& lock) {
+void WriteBehindQueue::wait_for_work(Lock& lock) {
   while (!stopping_ && lookups_.empty()) {
     const auto until = nothing_queued() ? sweep_at_ : std::min(sweep_at_, next_try());
     if (until <= Clock::now()) return;
@@ -305,7 +305,7 @@ void StoreCourier::wait_for_work(Lock& lock) {
   }
 }
 
-void StoreCourier::answer_lookups(Lock& lock) {
+void WriteBehindQueue::answer_lookups(Lock& lock) {
   const auto lookups = std::exchange(lookups_, {});
   const auto news = news_;
   lock.unlock();
@@ -329,7 +329,7 @@ void StoreCourier::answer_lookups(Lock& lock) {
   trouble_ = answered.error().text;
 }
 
-void StoreCourier::answer(SessionLookup& lookup) {
+void WriteBehindQueue::answer(SessionLookup& lookup) {
   int64_t known = lookup.known_turn;
   const Queued ours = on_its_way(lookup.id);
   if (ours.erased) return;
@@ -344,7 +344,7 @@ void StoreCourier::answer(SessionLookup& lookup) {
 }
 
 // Answers with the stored turn, and with its state if it is newer than `known`.
-Status StoreCourier::answer_from_store(SessionLookup& lookup, int64_t known) {
+Status WriteBehindQueue::answer_from_store(SessionLookup& lookup, int64_t known) {
   std::lock_guard lock(store_mutex_);
   FULMAR_ASSIGN(const int64_t stored, store_->newest_turn(fingerprint_, lookup.id));
   if (stored <= known) {
@@ -359,7 +359,7 @@ Status StoreCourier::answer_from_store(SessionLookup& lookup, int64_t known) {
 }
 
 // Erases what is queued. Returns false when the store has failed: queued states must then wait.
-bool StoreCourier::erase_queued(Lock& lock) {
+bool WriteBehindQueue::erase_queued(Lock& lock) {
   while (!erasures_.empty()) {
     const SessionRange range = erasures_.front().range;
     lock.unlock();
@@ -368,39 +368,39 @@ bool StoreCourier::erase_queued(Lock& lock) {
       return store_->erase(fingerprint_, range.id, range.and_branches);
     });
     lock.lock();
-    const Fate fate = erasures_.front().fate;  // others are added only after it
+    const StatusCell status = erasures_.front().status;  // others are added only after it
     if (!erased.ok()) {
       store_failed(erased.error());
       retry_at_ = Clock::now() + kRetryAfter;
       for (const Erasure& held_up : erasures_)
-        decide(*held_up.fate, TurnFate::kept);  // somebody waits for each
+        decide(*held_up.status, WriteStatus::kept);  // somebody waits for each
       changed_.notify_all();
       return false;
     }
     erasures_.erase(erasures_.begin());
-    decide(*fate, TurnFate::stored);
+    decide(*status, WriteStatus::stored);
     changed_.notify_all();
   }
   return true;
 }
 
 // Moves what may be tried by `now` to writing_, in the order in which it was put; the lock is held.
-std::vector<SessionWrite> StoreCourier::take_due(Clock::time_point now) {
-  std::vector<Parcels::iterator> due;
-  for (auto parcel = queued_.begin(); parcel != queued_.end(); ++parcel) {
-    if (parcel->second.not_before <= now) due.push_back(parcel);
+std::vector<SessionWrite> WriteBehindQueue::take_due(Clock::time_point now) {
+  std::vector<PendingWrites::iterator> due;
+  for (auto pending = queued_.begin(); pending != queued_.end(); ++pending) {
+    if (pending->second.not_before <= now) due.push_back(pending);
   }
   std::sort(due.begin(), due.end(),
             [](auto one, auto other) { return one->second.number < other->second.number; });
   std::vector<SessionWrite> writes;
-  for (const auto& parcel : due) {
-    writes.push_back({parcel->first, parcel->second.blob, parcel->second.owner});
-    writing_.insert(queued_.extract(parcel));
+  for (const auto& pending : due) {
+    writes.push_back({pending->first, pending->second.blob, pending->second.owner});
+    writing_.insert(queued_.extract(pending));
   }
   return writes;
 }
 
-void StoreCourier::write_queued(Lock& lock, Clock::time_point now) {
+void WriteBehindQueue::write_queued(Lock& lock, Clock::time_point now) {
   const std::vector<SessionWrite> writes = take_due(now);
   if (writes.empty()) return;
   lock.unlock();
@@ -412,7 +412,7 @@ void StoreCourier::write_queued(Lock& lock, Clock::time_point now) {
   });
   if (!done.ok()) outcomes = all_failed(writes.size(), done.error());
   lock.lock();
-  for (size_t i = 0; i < writes.size(); ++i) tell_fate(writes[i].id, outcomes[i]);
+  for (size_t i = 0; i < writes.size(); ++i) tell_status(writes[i].id, outcomes[i]);
   writing_.clear();
   count_waiting();
   const auto failed =
@@ -426,7 +426,7 @@ void StoreCourier::write_queued(Lock& lock, Clock::time_point now) {
   lock.lock();
 }
 
-void StoreCourier::sweep(Lock& lock) {
+void WriteBehindQueue::sweep(Lock& lock) {
   lock.unlock();
   const auto gone = caught([&] {
     std::lock_guard store_lock(store_mutex_);
@@ -450,7 +450,7 @@ void StoreCourier::sweep(Lock& lock) {
 }
 
 // Notes a failure of the store; the lock is held.
-void StoreCourier::store_failed(const Error& error) {
+void WriteBehindQueue::store_failed(const Error& error) {
   failures_++;
   trouble_ = error.text;
   if (is_away(error)) retry_at_ = Clock::now() + kRetryAfter;
@@ -459,23 +459,23 @@ void StoreCourier::store_failed(const Error& error) {
 }
 
 // Notes that the store works; trouble ends once nothing is queued. The lock is held.
-void StoreCourier::store_answered() {
+void WriteBehindQueue::store_answered() {
   if (nothing_queued()) trouble_.clear();
 }
 
-// Sets the fate of a write for all who hold its ticket; the lock is held.
-void StoreCourier::tell_fate(const std::string& id, const Result<bool>& outcome) {
-  Parcel& parcel = writing_.at(id);
+// Sets the status of a write for all who hold its ticket; the lock is held.
+void WriteBehindQueue::tell_status(const std::string& id, const Result<bool>& outcome) {
+  PendingWrite& pending = writing_.at(id);
   if (!outcome.ok()) {
-    decide(*parcel.fate, TurnFate::kept);
-    parcel.not_before = Clock::now() + kRetryAfter;
-    if (!erased(id)) queued_.emplace(id, std::move(parcel));  // a newer turn queued since wins
+    decide(*pending.status, WriteStatus::kept);
+    pending.not_before = Clock::now() + kRetryAfter;
+    if (!erased(id)) queued_.emplace(id, std::move(pending));  // a newer turn queued since wins
   } else if (!*outcome) {
-    decide(*parcel.fate, TurnFate::refused);
+    decide(*pending.status, WriteStatus::refused);
     spdlog::warn("session '{}': turn {} came too late, another worker has committed it", session_id_of(id),
-                 parcel.blob->turn);
+                 pending.blob->turn);
   } else {
-    decide(*parcel.fate, TurnFate::stored);
+    decide(*pending.status, WriteStatus::stored);
   }
 }
 
