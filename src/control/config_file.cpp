@@ -146,8 +146,7 @@ Result<std::vector<WorkerSpec>> parse_config(const std::string& yaml, const Work
   try {
     const YAML::Node first = YAML::Load(yaml);
     if (const std::optional<int> line = line_of_second_document(yaml)) {
-      return Error{ErrorKind::invalid,
-                   fmt::format("a second document begins in line {}; wanted one", *line)};
+      return Error{ErrorKind::invalid, fmt::format("a second document begins in line {}; wanted one", *line)};
     }
     return parse_tree(first, around);
   } catch (const YAML::Exception& error) {

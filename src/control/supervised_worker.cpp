@@ -37,8 +37,8 @@ int64_t worker_grace_seconds(std::chrono::milliseconds grace) {
   return std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::seconds>(grace).count() - 1);
 }
 
-// Makes the folder of states beside the files of sessions and returns it; empty where it cannot be made, which
-// is logged: states then stay on the worker that was sent them, until it ends.
+// Makes the folder of states beside the files of sessions and returns it; empty where it cannot be made,
+// which is logged: states then stay on the worker that was sent them, until it ends.
 std::string shared_states(const std::string& session_db) {
   const std::filesystem::path folder = std::filesystem::path(session_db).parent_path() / "states";
   std::error_code error;

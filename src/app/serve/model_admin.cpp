@@ -331,9 +331,9 @@ void LocalAdmin::read_states_again() {
   const auto changes = files_.list_again();
   if (!changes.ok()) return spdlog::error("states not read again: {}", changes.error().text);
   for (const StateFile& file : changes->gone) {
-    const bool replaced = std::any_of(
-        changes->fresh.begin(), changes->fresh.end(),
-        [&](const StateFile& fresh) { return fresh.id == file.id && fresh.owner == file.owner; });
+    const bool replaced =
+        std::any_of(changes->fresh.begin(), changes->fresh.end(),
+                    [&](const StateFile& fresh) { return fresh.id == file.id && fresh.owner == file.owner; });
     if (!replaced) forget_state(file.owner, file.id);
   }
   for (const StateFile& file : changes->fresh) {

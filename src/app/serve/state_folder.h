@@ -88,7 +88,8 @@ class StateFolder {
   using Time = std::filesystem::file_time_type;
   struct Listing {
     std::vector<StateFile> files;
-    std::map<std::string, Time> folders;  // by owner: when each was written last, as far as this listing has it
+    std::map<std::string, Time>
+        folders;  // by owner: when each was written last, as far as this listing has it
   };
 
   Status make_temporary();

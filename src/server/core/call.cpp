@@ -50,8 +50,8 @@ std::string share_of(const Service& service, const Route& route, const Exchange&
   return fulmar::share_of(caller, exchange.client());
 }
 
-// Tells whether a call may be about a tuned state: it lists them, or names one by its id or behind the name of
-// a model.
+// Tells whether a call may be about a tuned state: it lists them, or names one by its id or behind the name
+// of a model.
 bool names_state(const Call& call) {
   const HttpRequest& request = call.request();
   if (call.route().path == "/v1/state/list" || !request.headers.get("X-RWKV-State-Id").empty()) return true;
