@@ -12,11 +12,10 @@
 #include "server/adapters/registering.h"
 #include "server/core/call.h"
 #include "server/core/fields.h"
+#include "server/generate/adapter_fields.h"
 
 namespace fulmar {
 namespace {
-
-constexpr size_t kMostListed = 1024;
 
 void answer_text(Call& call, std::string text) {
   HttpResponse response;
@@ -43,28 +42,6 @@ bool has_own(const AdapterRegistry& registry, const Owner& owner, std::string_vi
   return std::any_of(all.begin(), all.end(), [&](const AdapterEntry& entry) {
     return entry.id == name && entry.owner == owner.name;
   });
-}
-
-std::variant<std::vector<ListedAdapter>, ApiError> read_listed(const JsonValue& value) {
-  if (!value.is_array()) {
-    return bad_value(fmt::format("the body is {}; wanted a list of {{\"id\", \"scale\"}}", describe(value)));
-  }
-  if (value.as_array().size() > kMostListed) {
-    return bad_value(fmt::format("the body lists {} adapters; at most {} are allowed",
-                                 value.as_array().size(), kMostListed));
-  }
-  std::vector<ListedAdapter> list;
-  for (const JsonValue& one : value.as_array()) {
-    const JsonValue *number = one.find("id"), *scale = one.find("scale");
-    const std::optional<int64_t> id = number ? lenient_int(*number) : std::nullopt;
-    const std::optional<double> factor = scale ? lenient_number(*scale) : std::nullopt;
-    if (!id || !factor) {
-      return bad_value(fmt::format(
-          "the list holds {}; wanted objects of a whole number 'id' and a number 'scale'", describe(one)));
-    }
-    list.push_back({*id, *factor});
-  }
-  return list;
 }
 
 }  // namespace
@@ -128,7 +105,7 @@ void list_lora_scales(std::shared_ptr<Call> call) {
 void set_lora_scales(std::shared_ptr<Call> call) {
   const auto body = parse_json(call->bytes(), {.max_bytes = call->service().options.limits.max_body_bytes});
   if (!body) return call->fail(api_error(body.error()));
-  const auto scales = read_listed(*body);
+  const auto scales = read_listed("the body", *body);
   if (const auto* fault = std::get_if<ApiError>(&scales)) return call->fail(*fault);
   const auto fault = call->service().families.adapters->set_global_scales(
       call->owner(), std::get<std::vector<ListedAdapter>>(scales));

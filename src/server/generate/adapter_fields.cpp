@@ -17,32 +17,32 @@ namespace {
 // The list of one request; one adapter a request can have a scale other than 0.
 constexpr size_t kMostListed = 1024;
 
-std::vector<ListedAdapter> read_list(Fields& fields, const JsonValue& value) {
-  std::vector<ListedAdapter> list;
+}  // namespace
+
+std::variant<std::vector<ListedAdapter>, ApiError> read_listed(std::string_view name,
+                                                               const JsonValue& value) {
   if (!value.is_array()) {
-    fields.fail_type("lora", value, "a list of {\"id\", \"scale\"}");
-    return list;
+    return bad_value(fmt::format("{} is {}; wanted a list of {{\"id\", \"scale\"}}", name, describe(value)));
   }
-  if (value.as_array().size() > kMostListed) {
-    fields.fail(bad_value(
-        fmt::format("'lora' lists {} adapters; at most {} are allowed", value.as_array().size(), kMostListed),
-        "lora"));
-    return list;
+  const JsonValue::Array& entries = value.as_array();
+  if (entries.size() > kMostListed) {
+    return bad_value(
+        fmt::format("{} lists {} adapters; at most {} are allowed", name, entries.size(), kMostListed));
   }
-  for (const JsonValue& one : value.as_array()) {
+  std::vector<ListedAdapter> list;
+  for (const JsonValue& one : entries) {
     const JsonValue *number = one.find("id"), *scale = one.find("scale");
     const std::optional<int64_t> id = number ? lenient_int(*number) : std::nullopt;
     const std::optional<double> factor = scale ? lenient_number(*scale) : std::nullopt;
     if (!id || !factor || !std::isfinite(*factor)) {
-      fields.fail_type("lora", one, "objects of a whole number 'id' and a number 'scale' in it");
-      return list;
+      return bad_value(
+          fmt::format("{} holds {}; wanted objects of a whole number 'id' and a number 'scale' in it", name,
+                      describe(one)));
     }
     list.push_back({*id, *factor});
   }
   return list;
 }
-
-}  // namespace
 
 AdapterWish read_adapter_wish(Fields& fields) {
   AdapterWish wish;
@@ -53,7 +53,15 @@ AdapterWish read_adapter_wish(Fields& fields) {
     // rwkv_lightning's words.
     if (!wish.scale) fields.fail(bad_value("adapter_scale must be numeric", "adapter_scale"));
   }
-  if (const JsonValue* list = fields.find(kAdapterFields["lora"])) wish.list = read_list(fields, *list);
+  if (const JsonValue* value = fields.find(kAdapterFields["lora"])) {
+    auto list = read_listed("'lora'", *value);
+    if (auto* fault = std::get_if<ApiError>(&list)) {
+      fault->param = "lora";
+      fields.fail(std::move(*fault));
+    } else {
+      wish.list = std::get<std::vector<ListedAdapter>>(std::move(list));
+    }
+  }
   return wish;
 }
 
