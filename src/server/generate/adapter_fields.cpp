@@ -33,13 +33,13 @@ std::variant<std::vector<ListedAdapter>, ApiError> read_listed(std::string_view 
   for (const JsonValue& one : entries) {
     const JsonValue *number = one.find("id"), *scale = one.find("scale");
     const std::optional<int64_t> id = number ? lenient_int(*number) : std::nullopt;
-    const std::optional<double> factor = scale ? lenient_number(*scale) : std::nullopt;
-    if (!id || !factor || !std::isfinite(*factor)) {
+    const double factor = scale ? lenient_number(*scale).value_or(NAN) : NAN;
+    if (!id || !std::isfinite(factor)) {
       return bad_value(
           fmt::format("{} holds {}; wanted objects of a whole number 'id' and a number 'scale' in it", name,
                       describe(one)));
     }
-    list.push_back({*id, *factor});
+    list.push_back({*id, factor});
   }
   return list;
 }

@@ -113,7 +113,9 @@ TEST_F(StateFolders, EachServerSeesWhatTheOthersDid) {
     StateFolder& server = servers[random() % 3];
     const std::string &owner = owners[random() % 3], &name = names[random() % 2], id = name.substr(0, 3);
     // As the server does before it acts on a state that a client names.
-    if (server.changed(owner)) ASSERT_TRUE(server.list_again().ok());
+    if (server.changed(owner)) {
+      ASSERT_TRUE(server.list_again().ok());
+    }
     if (random() % 3 > 0) {
       auto incoming = server.take_in(owner, name, content_, config_);
       ASSERT_TRUE(incoming.ok() && server.keep(*incoming).ok());
@@ -125,7 +127,9 @@ TEST_F(StateFolders, EachServerSeesWhatTheOthersDid) {
     }
     StateFolder& other = servers[random() % 3];
     const std::string& asking = owners[random() % 3];
-    if (other.changed(asking)) ASSERT_TRUE(other.list_again().ok());
+    if (other.changed(asking)) {
+      ASSERT_TRUE(other.list_again().ok());
+    }
     for (const std::string& whose : {std::string(), asking}) {
       std::set<std::pair<std::string, std::string>> listed, kept;
       for (const StateFile& file : other.list()) {
