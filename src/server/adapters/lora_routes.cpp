@@ -9,10 +9,10 @@
 #include "net/host_check.h"
 #include "net/json.h"
 #include "net/json_writer.h"
+#include "server/adapters/listed_adapters.h"
 #include "server/adapters/registering.h"
 #include "server/core/call.h"
 #include "server/core/fields.h"
-#include "server/generate/adapter_fields.h"
 
 namespace fulmar {
 namespace {

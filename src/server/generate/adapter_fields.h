@@ -5,9 +5,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string_view>
-#include <variant>
-#include <vector>
 
 #include "engine/ask.h"
 #include "server/adapters/adapter_table.h"
@@ -26,9 +23,6 @@ inline constexpr FieldTable kAdapterFields{
      {"adapter_scale", Takes::number(), "takes the place of the adapter's own scale; 0: the base model"},
      {"lora", Takes::list(R"([{"":"id scale"}])"),
       "llama.cpp's list: an adapter's number and what its own scale is multiplied by"}}};
-
-// Reads llama.cpp's list of adapters; errors call the value `name`.
-std::variant<std::vector<ListedAdapter>, ApiError> read_listed(std::string_view name, const JsonValue& value);
 
 // Reads what a request says of adapters in these fields. Faults stay in `fields`.
 AdapterWish read_adapter_wish(Fields& fields);
