@@ -73,6 +73,14 @@ void describe_tensors(const fs::path& path, StateFile& file) {
   }
 }
 
+bool same(const StateFile& a, const StateFile& b) {
+  return a.owner == b.owner && a.filename == b.filename && a.bytes == b.bytes && a.created_ms == b.created_ms;
+}
+
+bool contains(const std::vector<StateFile>& files, const StateFile& file) {
+  return std::any_of(files.begin(), files.end(), [&](const StateFile& one) { return same(one, file); });
+}
+
 // Returns the error of listing a folder. A missing one is no error: it is made for the first file.
 Status unlisted(const fs::path& folder, std::error_code error) {
   if (!error || error == std::errc::no_such_file_or_directory) return {};
@@ -94,13 +102,28 @@ StateFolder::Time StateFolder::time_of(const std::string& owner) const {
 }
 
 bool StateFolder::changed(const std::string& owner) const {
-  if (!named_) return false;
+  return named_ && (differs({}) || (!owner.empty() && differs(owner)));
+}
+
+// Tells whether an owner's files are others than those of the list. What this object did itself changes the
+// folder's time, too, so its files are compared where the time is another.
+bool StateFolder::differs(const std::string& owner) const {
+  {
+    std::lock_guard lock(mutex_);
+    const auto listed = folders_.find(owner);
+    if (listed == folders_.end()) return time_of(owner) != Time::min();
+    if (listed->second == time_of(owner)) return false;
+  }
+  Listing now;
+  if (!scan(owner, now).ok()) return true;
   std::lock_guard lock(mutex_);
-  const auto differs = [&](const std::string& one) {
-    const auto listed = folders_.find(one);
-    return listed != folders_.end() && listed->second != time_of(one);
-  };
-  return differs({}) || (!owner.empty() && differs(owner));
+  const auto theirs =
+      std::count_if(files_.begin(), files_.end(), [&](const StateFile& file) { return file.owner == owner; });
+  const bool equal = static_cast<size_t>(theirs) == now.files.size() &&
+                     std::all_of(now.files.begin(), now.files.end(),
+                                 [&](const StateFile& file) { return contains(files_, file); });
+  if (equal) folders_[owner] = now.folders[owner];
+  return !equal;
 }
 
 // Adds a folder's files to a listing. A change that comes later may bear the same time, since clocks of files
@@ -137,13 +160,6 @@ Result<StateFolder::Listing> StateFolder::scan_all() const {
 
 Result<StateFolder::Changes> StateFolder::list_again() {
   FULMAR_ASSIGN(Listing listing, scan_all());
-  const auto same = [](const StateFile& a, const StateFile& b) {
-    return a.owner == b.owner && a.filename == b.filename && a.bytes == b.bytes &&
-           a.created_ms == b.created_ms;
-  };
-  const auto contains = [&](const std::vector<StateFile>& files, const StateFile& file) {
-    return std::any_of(files.begin(), files.end(), [&](const StateFile& one) { return same(one, file); });
-  };
   const std::vector<StateFile> before = list();
   Changes changes;
   for (StateFile& file : listing.files) {

@@ -67,7 +67,7 @@ class StateFolder {
   // be removed: it stays listed.
   Result<bool> drop(const std::string& owner, const std::string& id);
   // Tells whether the folder has changed for this owner since it was listed, by another hand than this
-  // object's. From any thread; looks at the disk twice.
+  // object's. From any thread; looks at the disk twice, and at the files where the folder was written to.
   bool changed(const std::string& owner) const;
   struct Changes {
     std::vector<StateFile> fresh;  // new ones, and those with other content
@@ -96,6 +96,7 @@ class StateFolder {
   Status scan(const std::string& owner, Listing& listing) const;
   Result<Listing> scan_all() const;
   Time time_of(const std::string& owner) const;
+  bool differs(const std::string& owner) const;
   std::filesystem::path folder_of(const std::string& owner) const;
   size_t count(const std::string& owner, const std::string& but) const;
   void insert(StateFile file);
@@ -107,7 +108,7 @@ class StateFolder {
   Status listed_;
   mutable std::mutex mutex_;
   std::vector<StateFile> files_;  // by id and owner
-  std::map<std::string, Time> folders_;
+  mutable std::map<std::string, Time> folders_;
 };
 
 }  // namespace fulmar

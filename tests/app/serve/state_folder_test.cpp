@@ -143,6 +143,18 @@ TEST_F(StateFolders, EachServerSeesWhatTheOthersDid) {
   }
 }
 
+TEST_F(StateFolders, WhatAServerDidItselfIsNoChangeToIt) {
+  StateFolder mine(folder_), other(folder_);
+  for (const std::string owner : {"", "alice"}) {
+    auto incoming = mine.take_in(owner, "one.pth", content_, config_);
+    ASSERT_TRUE(incoming.ok() && mine.keep(*incoming).ok());
+  }
+  EXPECT_TRUE(other.changed("")) << "to another it is";
+  EXPECT_TRUE(other.changed("alice"));
+  ASSERT_TRUE(mine.drop("", "one").ok());
+  EXPECT_FALSE(mine.changed(""));
+}
+
 TEST_F(StateFolders, WhatHasOtherContentIsFreshAndWhatIsAsBeforeIsNot) {
   StateFolder mine(folder_), other(folder_);
   auto incoming = other.take_in("", "one.pth", content_, config_);
