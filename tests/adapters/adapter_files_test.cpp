@@ -150,16 +150,6 @@ const std::map<std::string, std::vector<std::string>> kWords = {
      {"'blocks.0.att.key.weight': A is [128, 2]; the model wants [r, 128]"}},
 };
 
-// The golden file has an infinity, which JSON lacks; it becomes text here.
-Json read_hostile() {
-  std::ifstream file(support::shared_folder() / "golden" / "adapters-hostile.json");
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  constexpr std::string_view kInfinity = ": Infinity";
-  const size_t at = text.find(kInfinity);
-  if (at != std::string::npos) text.replace(at, kInfinity.size(), ": \"Infinity\"");
-  return text.empty() ? Json() : Json::parse(text);
-}
-
 // Reads a case's files, as a server that knows the fingerprint of its model does.
 Result<Adapter> read_case(const Json& one, const TempFolder& folder, const BaseShapes& base) {
   for (const auto& [name, content] : one["files"].items()) {

@@ -7,10 +7,12 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "adapters/fit.h"
@@ -39,6 +41,16 @@ inline Base open_base(const std::string& name) {
   base.config = std::move(config).value();
   base.shapes = base_shapes(*base.checkpoint, base.config);
   return base;
+}
+
+// Reads the golden hostile files. They hold an infinity, which JSON lacks; it becomes text here.
+inline support::Json read_hostile() {
+  std::ifstream file(support::shared_folder() / "golden" / "adapters-hostile.json");
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  constexpr std::string_view kInfinity = ": Infinity";
+  const size_t at = text.find(kInfinity);
+  if (at != std::string::npos) text.replace(at, kInfinity.size(), ": \"Infinity\"");
+  return text.empty() ? support::Json() : support::Json::parse(text);
 }
 
 // Reads the options of a golden case; `folder` holds its files.

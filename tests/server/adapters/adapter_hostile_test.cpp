@@ -1,8 +1,6 @@
 // Golden hostile files as uploads: each gets its answer, and those that are refused change nothing.
 #include <gmock/gmock.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "adapters/adapter_goldens.h"
@@ -25,16 +23,6 @@ class HostileRig : public ServerRig {
         }) {}
 };
 
-// Reads the golden file, which holds one number that JSON lacks.
-Json read_hostile() {
-  std::ifstream file(support::shared_folder() / "golden" / "adapters-hostile.json");
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  constexpr std::string_view kInfinity = ": Infinity";
-  const size_t at = text.find(kInfinity);
-  if (at != std::string::npos) text.replace(at, kInfinity.size(), ": \"Infinity\"");
-  return text.empty() ? Json() : Json::parse(text);
-}
-
 std::string number_text(const Json& number) {
   return number.is_string() ? number.get<std::string>() : std::to_string(number.get<double>());
 }
@@ -51,7 +39,7 @@ std::string form_of(const Json& one) {
 }
 
 TEST(AdapterHostile, EachUploadGetsItsAnswerAndRefusedOnesChangeNothing) {
-  const Json golden = read_hostile();
+  const Json golden = test::read_hostile();
   if (golden.is_null()) GTEST_SKIP() << "no golden files here";
   const Headers type = header("Content-Type", "multipart/form-data; boundary=X");
   std::string usual;
